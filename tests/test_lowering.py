@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import pytest
 
 import jaxvrp
+import tests.toy_environments  # noqa: F401 (registers them)
 from benchmarks.subject import subject_of
 from jaxvrp import VecEnv
 from train import make_train
@@ -16,16 +17,17 @@ PLATFORMS = ("cuda", "tpu")
 KEY = jax.eval_shape(lambda: jax.random.key(0))
 FORBIDDEN = {"callback": r"callback", "64-bit float": r"\bf64\b|xf64\b", "sort": r"\bstablehlo\.sort\b"}
 
-ROUTES = {"name": "darp", "num_nodes": 4, "num_agents": 2}
-BOARD = {"name": "pcb", **subject_of("pcb").parameters(subject_of("pcb").tiny)}
+TOY, SEEN, WALK = ({"name": f"{name}_of_the_tests"} for name in ("toy", "deliveries", "line_walk"))
+"""Steps of what ships are lowered by themselves: learners need an environment of each kind, and the cheapest."""
+
 SMALL = {"num_envs": 4, "rollout_length": 4, "num_devices": 1, "hidden_sizes": (8,), "total_steps": 160}
 LEARNERS = {
-    "mappo mlp": ("mappo", {"env": ROUTES | {"observation": "flat"}, "network": "mlp"}),
-    "mappo gru": ("mappo", {"env": ROUTES | {"observation": "flat"}, "network": "gru", "chunk_length": 2}),
-    "mappo attention": ("mappo", {"env": ROUTES | {"observation": "entities"}, "network": "attention"}),
-    "ippo": ("ippo", {"env": ROUTES | {"observation": "flat"}, "network": "mlp"}),
-    "td3": ("td3", {"env": BOARD, "batch_size": 8, "gradient_steps": 2, "buffer_size": 400, "random_steps": 32}),
-    "sac": ("sac", {"env": BOARD, "batch_size": 8, "gradient_steps": 2, "buffer_size": 400, "random_steps": 32}),
+    "mappo mlp": ("mappo", {"env": TOY, "network": "mlp"}),
+    "mappo gru": ("mappo", {"env": TOY, "network": "gru", "chunk_length": 2}),
+    "mappo attention": ("mappo", {"env": SEEN, "network": "attention"}),
+    "ippo": ("ippo", {"env": TOY, "network": "mlp"}),
+    "td3": ("td3", {"env": WALK, "batch_size": 8, "gradient_steps": 2, "buffer_size": 400, "random_steps": 32}),
+    "sac": ("sac", {"env": WALK, "batch_size": 8, "gradient_steps": 2, "buffer_size": 400, "random_steps": 32}),
 }
 
 

@@ -18,15 +18,16 @@ SMALL = {
     "truck_drone": {"max_steps": 20},
     "tsp_drone": {"num_nodes": 6, "max_flight": 100.0},
     "truck_drone_tours": {"num_nodes": 6, "window_share": 1.0},
-    "flying_sidekicks": {"num_nodes": 5, "endurance": 400.0},
+    "flying_sidekicks": {"num_nodes": 5, "num_drones": 1, "endurance": 400.0},
 }
 """Compiling and plain steps take most of the time: sizes at which everything still happens."""
 
 # `pcb` is checked in all its modes with its own tests.
-SHIPPED = list(SMALL.items())
+SHIPPED = [*SMALL.items(), ("flying_sidekicks", {"num_nodes": 5, "num_drones": 2, "endurance": 400.0})]
 
 
-@pytest.mark.parametrize(("name", "parameters"), SHIPPED)
+@pytest.mark.slow("flying_sidekicks, two drones")
+@pytest.mark.parametrize(("name", "parameters"), SHIPPED, ids=[*SMALL, "flying_sidekicks, two drones"])
 def test_what_ships_conforms(name, parameters):
     check_env(make(name, **parameters))
 

@@ -40,7 +40,9 @@ def test_other_numbers_are_of_the_same_program(algorithm, pair):
         return learner.train_chunk.func.lower(config.numbers, jax.eval_shape(learner.init, KEY)).as_text()
 
     first, second = pair(algorithm)
-    assert text(first) == text(second) != text(dataclasses.replace(first, rollout_length=24))
+    assert text(first) == text(second)
+    if algorithm == "td3":  # the cheapest to lower once more
+        assert text(first) != text(dataclasses.replace(first, rollout_length=24))
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ import sys
 import time
 
 import jax
+import numpy as np
 import pytest
 
 import jaxvrp
@@ -15,6 +16,23 @@ from jaxvrp.io.command_line import UserError
 from train import shards, solve
 
 ROOT = pathlib.Path(shards.__file__).parents[1]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def solved_once():
+    """Compiling takes seconds: a problem that was solved by the same method is not solved again in this process."""
+    solve_it, known = solve.solved, {}
+
+    def once(problem, **options):
+        leaves = map(np.asarray, jax.tree.leaves(problem.problem))
+        name = (*((each.shape, each.tobytes()) for each in leaves), *sorted(options.items(), key=str))
+        if name not in known:
+            known[name] = solve_it(problem, **options)
+        return known[name]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(solve, "solved", once)
+        yield
 
 
 @pytest.fixture

@@ -259,7 +259,7 @@ def test_a_terminal_has_a_bar_that_is_drawn_at_most_four_times_a_second(monkeypa
 def test_a_truck_and_its_drone(tmp_path):
     """The search is at least as good as the heuristic; its plan is the one that the report prices, way by way."""
     env = jaxvrp.make("tsp_drone", num_nodes=6)
-    instance = jax.device_get(env.generate(jax.random.key(3)))
+    instance = jax.device_get(jax.jit(env.generate)(jax.random.key(3)))
     tsp_drone.save(tmp_path / "six.npz", instance)
     solution = solve.solve(tmp_path / "six.npz", seconds=0.1)
     assert solution.method == "search"

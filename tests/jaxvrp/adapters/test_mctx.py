@@ -29,7 +29,7 @@ def planner():
 def test_128_simulations_beat_the_nearest_neighbour(planner):
     env = jaxvrp.make("darp", num_nodes=10)
     search = planner(env, simulations=128)
-    instances = jax.vmap(env.generate)(jax.random.split(jax.random.key(0), 16))
+    instances = jax.jit(jax.vmap(env.generate))(jax.random.split(jax.random.key(0), 16))
     lengths = {}
     for name, actor in {"greedy": search.baseline, "mctx": search}.items():
         played = jax.jit(functools.partial(play_episodes, env, actor))(instances, jax.random.key(1))
@@ -42,8 +42,8 @@ def test_of_a_team_one_agent_does_something_else(planner):
     """Every allowed action of every agent, and what the baseline does once."""
     env = jaxvrp.make("truck_drone", num_drones=2, num_customers=3, max_steps=20)
     search = planner(env, simulations=1)
-    instances = jax.vmap(env.generate)(jax.random.split(jax.random.key(0), 1))
-    state, timestep = jax.vmap(env.reset_to)(instances)
+    instances = jax.jit(jax.vmap(env.generate))(jax.random.split(jax.random.key(0), 1))
+    state, timestep = jax.jit(jax.vmap(env.reset_to))(instances)
     action, logits, value = search.judged(state, timestep)
     np.testing.assert_allclose(
         value, play_episodes(env, search.baseline, instances, jax.random.key(0))["return"], rtol=1e-5

@@ -1,5 +1,6 @@
 """Policies that are loaded and exported: they choose what the actors of training choose, without `train`."""
 
+import functools
 import json
 import os
 import pathlib
@@ -25,6 +26,7 @@ from jaxvrp.policies.environment import playing_environment
 from jaxvrp.policies.networks import NetworkKeys
 from jaxvrp.policies.policy import of_networks
 from jaxvrp.policies.program import read_program, write_program
+from train import export
 
 ROOT = pathlib.Path(__file__).parents[3]
 SIZES = {"num_drones": 2, "num_customers": 3}
@@ -58,15 +60,25 @@ def written(request, tmp_path_factory):
     return path, write_folder(path, request.param)
 
 
+@functools.partial(jax.jit, static_argnums=0)
+def reset(env, keys):
+    return jax.vmap(env.reset)(keys)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def step(env, state, action):
+    return jax.vmap(env.step)(state, action)
+
+
 def episode(env, actor, steps, batch=BATCH):
     """States `[steps]` of a batch, and the actions of an actor in each."""
-    state, timestep = jax.jit(jax.vmap(env.reset))(jax.random.split(jax.random.key(1), batch))
-    carry, act, step = actor.init(batch), jax.jit(actor.act), jax.jit(jax.vmap(env.step))
+    state, timestep = reset(env, jax.random.split(jax.random.key(1), batch))
+    carry, act = actor.init(batch), jax.jit(actor.act)
     played = []
     for _ in range(steps):
         action, carry = act(jax.random.key(0), carry, state, timestep)
         played.append((state, action))
-        state, timestep = step(state, action)
+        state, timestep = step(env, state, action)
     return played
 
 
@@ -123,7 +135,7 @@ def test_attention_plays_other_sizes_and_vectors_do_not(tmp_path):
     for network in ("attention", "mlp"):
         write_folder(tmp_path / network, network)
     policy = jaxvrp.load_policy(tmp_path / "attention", num_customers=5, num_drones=1)
-    state, _ = policy.env.reset(jax.random.key(0))
+    state, _ = jax.jit(policy.env.reset)(jax.random.key(0))
     assert policy.act(state)["drone"].shape == (1,)
     with pytest.raises(ValueError, match=r"\(mlp\) are tied to the sizes that they were trained with; leave out what"):
         jaxvrp.load_policy(tmp_path / "mlp", num_customers=5)
@@ -132,7 +144,7 @@ def test_attention_plays_other_sizes_and_vectors_do_not(tmp_path):
 SERVED = """
 import sys, jax, jaxvrp
 policy = jaxvrp.load_policy("truck_drone_basic")
-state, _ = policy.env.reset(jax.random.key(0))
+state, _ = jax.jit(policy.env.reset)(jax.random.key(0))
 print({role: action.shape for role, action in policy.act(state).items()}, "train" in sys.modules)
 """
 ALONE = """
@@ -162,12 +174,7 @@ def test_a_users_train_breaks_nothing(tmp_path):
 def shipped(tmp_path_factory):
     """A file that the command wrote."""
     path = tmp_path_factory.mktemp("programs") / "policy.jaxpolicy"
-    subprocess.run(
-        [sys.executable, "-m", "jaxvrp", "export", "truck_drone_basic", str(path)],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-    )
+    export.main(["truck_drone_basic", str(path)])
     return path
 
 
@@ -177,7 +184,7 @@ def test_another_process_needs_jax_alone(shipped):
 
 def test_the_service_of_the_example_answers(shipped):
     policy = jaxvrp.load_policy(shipped)
-    state, _ = policy.env.reset(jax.random.key(0))
+    state, _ = jax.jit(policy.env.reset)(jax.random.key(0))
     arrays = {name: np.asarray(leaf).tolist() for name, leaf in folder.by_place(state).items()}
     command = [sys.executable, str(ROOT / "docs" / "examples" / "serve.py"), str(shipped), "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as service:
@@ -217,9 +224,9 @@ def test_mistakes_are_one_line(shipped, tmp_path):
         jaxvrp.load_policy(shipped, num_drones=2)
     policy = jaxvrp.load_policy(tmp_path / "mlp")
     with pytest.raises(ValueError, match=r"this is neither a state of policy\.env nor a batch of them"):
-        policy.act(policy.env.reset(jax.random.key(0)))
+        policy.act(jax.eval_shape(policy.env.reset, jax.random.key(0)))
     with pytest.raises(ValueError, match=r"is neither a state"):
-        policy.act(jaxvrp.make("vrpd_tw", num_drones=3, num_customers=3).reset(jax.random.key(0))[0])
+        policy.act(jax.eval_shape(jaxvrp.make("vrpd_tw", num_drones=3, num_customers=3).reset, jax.random.key(0))[0])
 
 
 def test_a_dotted_path_is_imported_only_if_it_is_trusted(tmp_path):

@@ -190,9 +190,12 @@ def first_codes(instance: Instance) -> np.ndarray:
     return np.array([*np.repeat(order[1:], 2), 0, *[0] * nodes], np.int32)
 
 
+_followed = jax.jit(followed)
+
+
 def actions_of(env: FlyingSidekicks, instance: Instance, codes: np.ndarray) -> np.ndarray:
     """The actions `i32[T, 1]` in an environment of a plan, `i32[P]`, for an instance (JAX arrays)."""
-    _, tasks = jax.jit(followed)(instance, jnp.asarray(codes)[:, None])
+    _, tasks = _followed(instance, jnp.asarray(codes)[:, None])
     kind, node, drone = (np.asarray(leaf)[:, 0] for leaf in tasks)
     actions = rules.action_of(kind, node, drone, env.num_nodes, env.num_drones)
     return actions[kind != NOTHING, None].astype(np.int32)

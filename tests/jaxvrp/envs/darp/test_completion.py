@@ -13,7 +13,7 @@ from jaxvrp.envs.darp.baselines.completion import cost_to_go
 from jaxvrp.envs.darp.problem.instance import as_float32
 from tests.jaxvrp.envs.darp.small_instances import of_row, played_at_random, rich_instance
 
-REQUESTS, VEHICLES, INSTANCES, STEPS = 4, 2, 20, 9
+REQUESTS, VEHICLES, INSTANCES, STEPS = 4, 2, 10, 9
 PENALTY, ORPHAN = 30.0, 2.0
 FRONTIER = 1024
 ROUNDS, SEARCHES = 100, 4
@@ -115,9 +115,9 @@ def test_nothing_is_cheaper_than_what_the_search_finds_and_it_can_be_had():
             compared += 1
             carrying += state.current_load > 0
             left += expected > 2 * PENALTY
-    assert compared > 40
-    assert carrying > 10
-    assert left > 3, "nobody was left behind"
+    assert compared > 20
+    assert carrying > 5
+    assert left > 1, "nobody was left behind"
 
 
 def test_limits_are_refused():

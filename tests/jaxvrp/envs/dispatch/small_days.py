@@ -1,7 +1,5 @@
 """Small random days of both scenarios, and programs that play them."""
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -94,7 +92,7 @@ def each(batch):
     return [jax.tree.map(lambda leaf, i=i: leaf[i], batch) for i in range(len(batch.load))]
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@jax.jit
 def play(env, instances, key, odd):
     """States and timesteps `[T + 1, E, ...]`, and actions `{role: [T, E, agents]}`.
 
@@ -120,7 +118,7 @@ def play(env, instances, key, odd):
     return jax.tree.map(lambda start, rest: jnp.concatenate([start[None], rest]), first, played), actions
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@jax.jit
 def replay(env, instances, actions):
     """States and timesteps `[T + 1, E, ...]` under given actions `{role: [T, E, agents]}`."""
     first = jax.vmap(env.reset_to)(instances)

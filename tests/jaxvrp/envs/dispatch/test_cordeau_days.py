@@ -12,6 +12,8 @@ from jaxvrp.envs.dispatch.problem.instance import pad
 from jaxvrp.episodes import record_episode
 from train import solve
 
+ACCEPT, record = AcceptActor(), jax.jit(record_episode, static_argnums=(0, 1))
+
 SAMPLE = """2 2 480 3 30
 0 0 0 0 0 0 480
 1 3 4 3 1 0 1440
@@ -59,7 +61,7 @@ def test_every_driven_ride_keeps_the_windows_and_the_longest_ride_of_the_file(na
     day = read_cordeau(path, notice)
     env = jaxvrp.make("dispatch", num_vehicles=int(vehicles), max_requests=int(count), max_stops=24)
     instance = pad(day.instance, int(count), int(vehicles))
-    _, actions = record_episode(env, AcceptActor(), instance, jax.random.key(0))
+    _, actions = record(env, ACCEPT, instance, jax.random.key(0))
     stops = driven_stops(env, instance, actions)
     began = {(day.requests[stop.request], stop.is_pickup): stop for stop in stops}
     served = {request for request, _ in began}

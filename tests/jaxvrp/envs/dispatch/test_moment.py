@@ -1,5 +1,6 @@
 """Moments of a day as files: from a state and back, planned again by a search, and mistakes in them."""
 
+import functools
 import json
 
 import jax
@@ -44,10 +45,10 @@ def day_of(*, depot=False, hours=False):
     return day
 
 
-def after_eight(content):
+@functools.cache
+def after_eight(depot=False, hours=False):
     """The day, and the state after eight requests were given to who adds least."""
-    day = parse_day(content)
-    depot = "depot" in content
+    day = parse_day(day_of(depot=depot, hours=hours))
     sizes = {"num_vehicles": 1, "num_drones": 1} if depot else {"num_vehicles": 2}
     scenario = "same_day" if depot else "ride_pooling"
     env = jaxvrp.make("dispatch", scenario=scenario, max_requests=10, max_stops=20, **sizes)
@@ -67,8 +68,7 @@ def after_eight(content):
 def driven(request):
     """The content of a day, the day, and a state."""
     depot, hours = request.param
-    content = day_of(depot=depot, hours=hours)
-    return content, *after_eight(content)
+    return day_of(depot=depot, hours=hours), *after_eight(depot, hours)
 
 
 def test_a_moment_is_the_state_that_it_was_written_from(driven):
@@ -154,7 +154,7 @@ def test_planning_a_state_again_asks_all_vehicles_again(driven):
 )
 def test_a_mistake_in_a_moment_is_one_line(damage, says, write):
     content = day_of()
-    written = json.loads(json.dumps(live.moment_of(content, after_eight(content)[1])))
+    written = json.loads(json.dumps(live.moment_of(content, after_eight()[1])))
     assert len(written["vehicles"][0]["stops"]) > 3
     damage(written)
     with pytest.raises(UserError, match=says) as error:
@@ -164,7 +164,7 @@ def test_a_mistake_in_a_moment_is_one_line(damage, says, write):
 
 def test_what_a_moment_is_not_for_is_one_line(write, tmp_path):
     content = day_of()
-    path = write(json.dumps(live.moment_of(content, after_eight(content)[1])), "moment.json")
+    path = write(json.dumps(live.moment_of(content, after_eight()[1])), "moment.json")
     with pytest.raises(UserError, match="no policy can play it"):
         solve.open_problem(path, run="dispatch_same_day")
     with pytest.raises(UserError, match="--method accept: there is none of that name"):

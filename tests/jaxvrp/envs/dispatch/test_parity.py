@@ -10,7 +10,7 @@ import pytest
 from benchmarks.reference.dispatch import NumpyDispatch, NumpyNoisyDispatch
 from tests.jaxvrp.envs.dispatch.small_days import DAYS, ENVS, FLEET, NOISY, STOPS, ZONES, each, padded, play
 
-EPISODES = 48
+EPISODES = 24
 
 
 def shown(reference, reward):

@@ -184,7 +184,7 @@ def test_a_generated_problem_becomes_a_map_and_the_same_problem_again(envs, tmp_
     env = jaxvrp.make(
         "vrpd_tw", num_drones=3, num_customers=9, num_route_nodes=4, dynamic_share=0.5, max_steps=123, hover_cost=0.0
     )
-    instance = env.generate(jax.random.key(3))
+    instance = jax.jit(env.generate)(jax.random.key(3))
     write_map(tmp_path / "map.json", map_of(env, instance, "nine"))
     read = read_map(tmp_path / "map.json")
     chex.assert_trees_all_equal(read.instance(), instance)
@@ -197,7 +197,7 @@ def test_a_generated_problem_becomes_a_map_and_the_same_problem_again(envs, tmp_
 
 def test_padding_is_no_customer():
     env = jaxvrp.make("truck_drone")
-    instance = env.generate(jax.random.key(0))
+    instance = jax.jit(env.generate)(jax.random.key(0))
     shorter = instance.replace(exists=np.array([True, True, False]))
     assert len(map_of(env, shorter).customers) == 2
 
@@ -227,7 +227,7 @@ def test_a_scenario_refuses_what_it_would_ignore(content, says, envs):
 
 def test_a_generated_problem_of_the_plain_scenario_can_be_played_in_it(envs, tmp_path):
     env = envs["truck_drone"]
-    write_map(tmp_path / "map.json", map_of(env, env.generate(jax.random.key(1))))
+    write_map(tmp_path / "map.json", map_of(env, jax.jit(env.generate)(jax.random.key(1))))
     assert read_map(tmp_path / "map.json").environment(env).num_customers == env.num_customers
 
 

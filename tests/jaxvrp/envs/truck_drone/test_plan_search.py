@@ -39,7 +39,7 @@ FORMS = ["truck_drone_basic", *(pytest.param(name, marks=pytest.mark.slow) for n
 def found(request):
     """Environment, instance, and all that a search yields whose clock goes on by a second whenever it is read."""
     env, ticks = ENVIRONMENTS[request.param], itertools.count()
-    instance = env.generate(jax.random.key(3))
+    instance = jax.jit(env.generate)(jax.random.key(3))
     how = {"chains": CHAINS, "tries": TRIES, "clock": lambda: float(next(ticks))}
     return env, instance, list(plan_search.search_episode(env, instance, jax.random.key(0), 6.0, **how))
 
@@ -88,7 +88,7 @@ def test_the_same_key_finds_the_same(found):
 
 def test_what_is_played_from_a_moment_on_is_what_is_played_from_the_beginning():
     env = ENVIRONMENTS["truck_drone_basic"]
-    instance, key = env.generate(jax.random.key(5)), jax.random.key(6)
+    instance, key = jax.jit(env.generate)(jax.random.key(5)), jax.random.key(6)
     free = jnp.full((STEPS, CHAINS, 3), held_choices.FREE, jnp.int32)
     before = jax.jit(held_choices.play_held)(env, instance, free)
     start = jnp.int32(9)

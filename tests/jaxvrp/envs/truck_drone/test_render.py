@@ -100,7 +100,7 @@ def test_still(env, states, tmp_path, suffix, head):
 @pytest.mark.slow
 def test_many_of_everything_and_a_single_state(tmp_path):
     env = make(num_drones=20, num_customers=30, num_route_nodes=1)
-    state = env.init_state(env.generate(jax.random.key(0)))
+    state = jax.jit(lambda key: env.init_state(env.generate(key)))(jax.random.key(0))
     for suffix in ("gif", "png"):
         render_episode(env, jax.tree.map(lambda leaf: leaf[None], state), tmp_path / f"start.{suffix}")
         assert (tmp_path / f"start.{suffix}").stat().st_size > 10_000

@@ -106,7 +106,7 @@ def test_who_does_not_exist_is_not_told_from_who_is_not_known_yet():
     known_from = np.asarray(jax.jit(jax.vmap(env.generate))(keys).known_from)
     number = random.integers(1, CUSTOMERS + 1, len(keys))
     known = ((known_from <= step) & (np.arange(CUSTOMERS) < number[:, None])).sum(axis=1)
-    world = env.init_state(env.generate(jax.random.key(4)))
+    world = jax.jit(lambda key: env.init_state(env.generate(key)))(jax.random.key(4))
 
     @jax.jit
     def imagined(exists):
@@ -127,7 +127,7 @@ def test_who_does_not_exist_is_not_told_from_who_is_not_known_yet():
 def test_where_everybody_is_known_no_episode_is_worse_than_the_dispatchers():
     """The dispatcher's episode is the first candidate, and what was found is a candidate ever after."""
     env = make("truck_drone_basic", battery_rate=1.0)
-    instances = jax.vmap(env.generate)(jax.random.split(jax.random.key(5), 6))
+    instances = jax.jit(jax.vmap(env.generate))(jax.random.split(jax.random.key(5), 6))
     planner = RollingHorizonActor(env, continuations=5)
     play = jax.jit(
         lambda: [play_episodes(env, actor, instances, jax.random.key(0)) for actor in (planner, GreedyActor(env))]

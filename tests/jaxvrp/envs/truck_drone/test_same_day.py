@@ -111,7 +111,7 @@ def days():
     """Random days: environment, states and actions `[E, T + 1, ...]`."""
     wide = {"delivery_threshold": 0.25, "recovery_threshold": 0.4, "truck_speed": 0.2}
     env = make(**SMALL, **wide, battery_rate=0.2)
-    instances = jax.vmap(env.generate)(jax.random.split(jax.random.key(0), 8))
+    instances = jax.jit(jax.vmap(env.generate))(jax.random.split(jax.random.key(0), 8))
     keys = jax.random.split(jax.random.key(1), 8)
     run = jax.jit(jax.vmap(lambda instance, key: record_episode(env, RandomActor(env), instance, key)))
     return env, *jax.device_get(run(instances, keys))
@@ -144,9 +144,10 @@ def test_a_replay_gives_the_reason(days):
 def test_the_dispatcher_declines_and_loses_no_drone():
     """It is legal, and far better than random play; it serves fewer orders than there are."""
     env = make(num_drones=3, num_customers=20, num_route_nodes=6, max_steps=200)
-    instances = jax.vmap(env.generate)(jax.random.split(jax.random.key(2), 16))
+    instances = jax.jit(jax.vmap(env.generate))(jax.random.split(jax.random.key(2), 16))
     greedy, random = (
-        play_episodes(env, actor(env), instances, jax.random.key(0)) for actor in (GreedyActor, RandomActor)
+        jax.jit(functools.partial(play_episodes, env, actor(env)))(instances, jax.random.key(0))
+        for actor in (GreedyActor, RandomActor)
     )
     assert not greedy["invalid_actions"].any() and not greedy["crashed_drones"].any()
     assert 0.3 < greedy["completion_rate"].mean() < 0.9

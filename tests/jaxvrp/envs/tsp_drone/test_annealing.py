@@ -22,6 +22,13 @@ from jaxvrp.envs.tsp_drone.baselines.partition import make_times
 from jaxvrp.envs.tsp_drone.problem.instance import as_float32
 
 
+@functools.partial(jax.jit, static_argnums=0)
+def played(env, instance, actions):
+    """The last state."""
+    state, _ = env.reset_to(instance)
+    return jax.lax.scan(lambda state, action: (env.step(state, action)[0], None), state, actions)[0]
+
+
 def searched(instance, seconds=0.05, num_nodes=None, **rules):
     """The report about the best plan, which was also played."""
     env = make(num_nodes=num_nodes or instance.num_nodes, **rules)
@@ -29,13 +36,7 @@ def searched(instance, seconds=0.05, num_nodes=None, **rules):
     report = solution_report(instance, actions_to_operations(best.actions), strict=True, **rules)
     assert report.cost == pytest.approx(best.cost, rel=1e-5)
     assert len(best.actions["drone"]) <= env.max_episode_steps
-
-    @jax.jit
-    def play(instance, actions):
-        state, _ = env.reset_to(instance)
-        return jax.lax.scan(lambda state, action: (env.step(state, action)[0], None), state, actions)[0]
-
-    state = play(pad(instance, env.num_nodes), best.actions)
+    state = played(env, pad(instance, env.num_nodes), best.actions)
     assert state.done and state.totals.invalid_actions == 0
     assert float(state.clock) == pytest.approx(report.cost, rel=1e-5)
     return report
@@ -70,9 +71,13 @@ TINY = {
 @pytest.mark.parametrize("allow_revisits", [True, False])
 def test_the_search_finds_the_least_makespan_of_all_plans(allow_revisits):
     for name, instance in TINY.items():
-        report = searched(instance, seconds=0.2, num_nodes=5, allow_revisits=allow_revisits)
-        least = least_makespan(instance, allow_revisits=allow_revisits)
-        assert report.cost == pytest.approx(least, rel=1e-5), name
+        least = pytest.approx(least_makespan(instance, allow_revisits=allow_revisits), rel=1e-5)
+        # On a busy machine a short search has next to no rounds.
+        for seconds in (0.1, 1.0, 10.0):
+            report = searched(instance, seconds, num_nodes=5, allow_revisits=allow_revisits)
+            if report.cost == least:
+                break
+        assert report.cost == least, name
 
 
 @pytest.mark.parametrize("count", [1, 2])

@@ -94,6 +94,7 @@ def test_one_command_gives_the_bits_of_two(staged, by_hand):
     assert not list(staged.rglob(".lock"))
 
 
+@pytest.mark.slow("1-3", "2-1")
 @pytest.mark.parametrize(("stage", "record"), [(1, 1), (1, 3), (2, 1), (2, 3)])
 def test_a_run_that_was_stopped_at_once_goes_on_bit_for_bit(stage, record, by_hand, tmp_path, monkeypatch):
     write, count = MetricsWriter.write, {1: record, 2: 3 + record}[stage]

@@ -118,7 +118,7 @@ def test_a_program_is_the_policy_of_the_first_seed(run, exported, tmp_path, caps
     assert f"wrote {out}: " in capsys.readouterr().out
     program, policy = jaxvrp.load_policy(out), jaxvrp.load_policy(exported)
     assert (program.env, policy.about) == (policy.env, "a toy")
-    state, _ = jax.vmap(policy.env.reset)(jax.random.split(jax.random.key(0), 5))
+    state, _ = jax.jit(jax.vmap(policy.env.reset))(jax.random.split(jax.random.key(0), 5))
     chex.assert_trees_all_equal(*(each.act(state, jax.random.key(1)) for each in (program, policy)))
     with pytest.raises(UserError, match=r"--config and --episodes are of a folder, and .* will be a file; leave them"):
         export.main([str(run), str(out), "--episodes", "3"])

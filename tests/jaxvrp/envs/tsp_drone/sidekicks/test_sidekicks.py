@@ -252,7 +252,7 @@ def drawn(seed, customers=4, drones=2, **changes):
 @functools.cache
 def random_player():
     """An environment, and random play of a batch."""
-    env = jaxvrp.make("flying_sidekicks", num_nodes=7, num_drones=4)
+    env = jaxvrp.make("flying_sidekicks", num_nodes=7, num_drones=3)
     keep = lambda action, state, timestep: state  # noqa: E731
     return env, jax.jit(lambda batch: record_episodes(env, RandomActor(env), batch, jax.random.key(0), keep)[1])
 
@@ -260,9 +260,13 @@ def random_player():
 @pytest.mark.parametrize("endurance", [11.0, 20.0, np.inf])
 def test_every_play_brings_all_home_and_passes_the_report(endurance):
     """Masks strand no drone; rules and report give the same makespan."""
-    problems = [drawn(seed, customers=5, drones=3, endurance=np.full(3, endurance)) for seed in range(16)]
+    sizes = [2 + seed % 2 for seed in range(16)]
+    problems = [
+        drawn(seed, customers=5, drones=drones, endurance=np.full(drones, endurance))
+        for seed, drones in enumerate(sizes)
+    ]
     env, play = random_player()
-    batch = jax.tree.map(lambda *leaves: jnp.stack(leaves), *[as_float32(pad(each, 7, 4)) for each in problems])
+    batch = jax.tree.map(lambda *leaves: jnp.stack(leaves), *[as_float32(pad(each, 7, 3)) for each in problems])
     states = jax.device_get(play(batch))
     first = jax.device_get(jax.jit(jax.vmap(env.init_state))(batch))
     states = jax.tree.map(lambda start, rest: np.concatenate([start[None], rest]), first, states)
@@ -394,15 +398,20 @@ def test_one_drone_without_limits_and_times_is_that_of_tsp_drone(seed):
     assert least_makespan(instance)[0] == pytest.approx(expected, rel=1e-6)
 
 
-def annealed(instance, calls=4):
-    """The best plan and its makespan after so many calls: their number does not depend on the machine."""
+price = jax.jit(annealing.price)
+
+
+def annealed(instance, least, calls=8):
+    """The best plan and its makespan: the first that is the least, or the one after so many calls, on any machine."""
     tables, codes = annealing.make_tables(instance), jnp.asarray(annealing.first_codes(instance))
     repeated = jnp.repeat(codes[:, None], 8, axis=1)
-    cost, late = jax.jit(annealing.price)(tables, repeated)
+    cost, late = price(tables, repeated)
     found = chains.Chains(repeated, cost, late, repeated, cost)
-    heats, fines = (jnp.geomspace(*ends, calls * 256, dtype=jnp.float32).reshape(calls, -1) for ends in HEATS)
+    heats, fines = (jnp.geomspace(*ends, calls * 128, dtype=jnp.float32).reshape(calls, -1) for ends in HEATS)
     for key, heat, fine in zip(jax.random.split(jax.random.key(0), calls), heats, fines, strict=True):
         found = chains.advance(annealing.METHOD, tables, found, key, heat, fine)
+        if float(found.least.min()) <= least * (1 + 1e-5):
+            break
     return np.asarray(found.best[:, found.least.argmin()]), float(found.least.min())
 
 
@@ -415,8 +424,8 @@ def test_the_search_finds_the_least_makespan_of_all_plans(name):
     instance = TINY[name]
     env = jaxvrp.make("flying_sidekicks", num_nodes=instance.num_nodes, num_drones=3)
     padded = as_float32(pad(instance, instance.num_nodes, 3))
-    codes, cost = annealed(padded)
     least, plan = least_makespan(instance)
+    codes, cost = annealed(padded, least)
     actions = annealing.actions_of(env, padded, codes)[:, 0]
     tasks = tasks_of(jax.device_get(rules.play(env.init_state(padded), actions)))
     assert flights_report(instance, tasks, strict=True).cost == pytest.approx(cost, rel=1e-5)
