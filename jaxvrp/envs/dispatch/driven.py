@@ -11,10 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxvrp.environment import executed_action, select
-from jaxvrp.envs.dispatch.env import Dispatch, decide
-from jaxvrp.envs.dispatch.noise import factors
+from jaxvrp.envs.dispatch.env import Dispatch, decide, prepared_day
 from jaxvrp.envs.dispatch.plans import LOAD, REQUEST, begun_by, leaves
-from jaxvrp.envs.dispatch.problem.instance import Instance, as_float32, pad
+from jaxvrp.envs.dispatch.problem.instance import Instance
 from jaxvrp.envs.dispatch.problem.solution import Stop
 from jaxvrp.envs.dispatch.under_way import begun_until, drive
 
@@ -42,10 +41,8 @@ def driven_stops(env: Dispatch, instance: Instance, actions: Mapping[str, Any]) 
 
 def leg_factors(env: Dispatch, instance: Instance) -> np.ndarray | None:
     """`f32[V, L]`, the time of the n-th leg of each vehicle on a day, in mean times; None without noise."""
-    if not env.travel_noise:
-        return None
-    padded = pad(as_float32(instance), env.max_requests, env.fleet_size)
-    return np.asarray(factors(padded, env.travel_noise, env.reserve).of_mean)
+    factors = prepared_day(env, instance).factors
+    return None if factors is None else np.asarray(factors.of_mean)
 
 
 @functools.partial(jax.jit, static_argnums=0)

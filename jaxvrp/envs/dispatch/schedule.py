@@ -141,3 +141,10 @@ def rescheduled(prepared: Prepared, plans: Plans) -> Plans:
     earliest = jnp.maximum(plans.stops[EARLIEST], followed_by(first, jnp.zeros_like(path[:, 1:])))
     start = path - least_until(path - earliest)
     return plans.replace(start=jnp.where(present, start, jnp.inf))
+
+
+def in_order(prepared: Prepared, plans: Plans, stops: jax.Array, order: jax.Array) -> Plans:
+    """The plans with other stops: numbers `i32[V, S]` in a table `f32[7, N]`, -1 where there is none."""
+    exists = order >= 0
+    found = jnp.where(exists, jnp.take(stops, order, axis=1, mode="clip"), 0.0)
+    return rescheduled(prepared, plans.replace(stops=found, start=jnp.where(exists, 0.0, jnp.inf)))

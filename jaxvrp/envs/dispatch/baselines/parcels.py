@@ -16,7 +16,7 @@ from flax import struct
 from jaxvrp.envs.dispatch.insertion import TIE
 from jaxvrp.envs.dispatch.plans import DEADLINE, EARLIEST, LOAD, SLACK, Plans, Prepared, distance
 from jaxvrp.envs.dispatch.replan import FAR, LEAST_GAIN, Planned, where
-from jaxvrp.envs.dispatch.schedule import at_position, followed_by, index_of, least_from, least_until, rescheduled, sums
+from jaxvrp.envs.dispatch.schedule import at_position, followed_by, in_order, index_of, least_from, least_until, sums
 
 MOVES = 40
 """Moves of a round; they take about as long as a round of ruin and recreate."""
@@ -84,7 +84,7 @@ class _Schedule(struct.PyTreeNode):
     Attributes:
         before, after: `f32[2, 2, S + 1]`.
         arc, leave, latest: `f32[2, S + 1]`.
-        legal: `bool[2, S + 1]`; of drones, too, all.
+        legal: `bool[2, S + 1]`, whether a stop may be inserted there.
         between: `f32[2, S + 1]`, minutes between the flights of a drone that an insertion there adds.
         load: `f32[2, 1]`, of the trip, for drones 0.
         travel: `f32[2]`.
@@ -163,10 +163,7 @@ def _parcels(prepared: Prepared, plans: Plans) -> Parcels:
 
 
 def _planned(parcels: Parcels, plans: Plans, trips: Trips) -> Planned:
-    exists = trips.order >= 0
-    stops = jnp.where(exists, jnp.take(parcels.stops, trips.order, axis=1, mode="clip"), 0.0)
-    start = jnp.where(exists, 0.0, jnp.inf)
-    return Planned(rescheduled(parcels.prepared, plans.replace(stops=stops, start=start)), trips.travel)
+    return Planned(in_order(parcels.prepared, plans, parcels.stops, trips.order), trips.travel)
 
 
 def _moved(parcels: Parcels, now: Trips, draws: jax.Array, heat: jax.Array) -> Trips:

@@ -22,7 +22,7 @@ from flax import struct
 from jaxvrp.envs.dispatch.insertion import NEVER, TIE
 from jaxvrp.envs.dispatch.plans import DEADLINE, EARLIEST, LOAD, REQUEST, SLACK, Plans, Prepared, distance
 from jaxvrp.envs.dispatch.replan import FAR, LEAST_GAIN, Planned
-from jaxvrp.envs.dispatch.schedule import index_of, planned_travel, rescheduled
+from jaxvrp.envs.dispatch.schedule import in_order, index_of, planned_travel
 
 MOVES = 8
 """Moves of a round; they take about as long as a round of `parcels`."""
@@ -158,9 +158,7 @@ def _rides(prepared: Prepared, plans: Plans) -> Rides:
 
 def _planned(prepared: Prepared, plans: Plans, order: jax.Array) -> Planned:
     """The plans in this order (`i32[S, V]`)."""
-    exists, table = order.T >= 0, plans.stops.swapaxes(1, 2).reshape(plans.stops.shape[0], -1)
-    stops = jnp.where(exists, jnp.take(table, order.T, axis=1, mode="clip"), 0.0)
-    plans = rescheduled(prepared, plans.replace(stops=stops, start=jnp.where(exists, 0.0, jnp.inf)))
+    plans = in_order(prepared, plans, plans.stops.swapaxes(1, 2).reshape(plans.stops.shape[0], -1), order.T)
     return Planned(plans, planned_travel(prepared, plans))
 
 

@@ -40,13 +40,12 @@ def least_travel(day, plans):
 
     Requests that are not picked up may go to any vehicle, passengers aboard stay.
     """
-    stops, of_request, owner = {}, collections.defaultdict(list), {}
+    stops, of_request = {}, collections.defaultdict(list)
     for v, start in enumerate(plans.start):
         for k in range(num_stops(start)):
             place, numbers = tuple(plans.stops[:2, v, k]), plans.stops[2:6, v, k]
             of_request[int(numbers[3])].append((v, k))
             stops[v, k] = (place, *numbers[:3])
-            owner[int(numbers[3])] = v
     vehicles = range(len(plans.start))
 
     @functools.cache
@@ -56,7 +55,7 @@ def least_travel(day, plans):
         return min((travel_of(day, v, plans, [stops[name] for name in order]) for order in orders), default=math.inf)
 
     is_open = {r: day.depot is not None or len(names) == 2 for r, names in of_request.items()}
-    choices = [vehicles if is_open[r] else [owner[r]] for r in of_request]
+    choices = [vehicles if is_open[r] else [names[0][0]] for r, names in of_request.items()]
     return min(
         sum(best(v, tuple(r for r, w in zip(of_request, chosen, strict=True) if w == v)) for v in vehicles)
         for chosen in itertools.product(*choices)
