@@ -214,7 +214,8 @@ class Toolbox:
 
     Attributes:
         baselines: by name, `env -> Actor`: the opponents of a learned policy, besides random play; the
-            strongest comes first, and `greedy` is another name of it, see `full_name`.
+            strongest comes first, and `greedy` is another name of it, see `full_name`. The parameters of `env` may be
+            traced: one program plays problems of one size, whatever their parameters.
         planners: likewise, slower ones that plan whole episodes when these begin. They can be imitated and compared
             with, but are not played in the table at the end of a training.
         lookahead: `(env, policy) -> planner` that continues with a policy; None if there is none.

@@ -25,7 +25,7 @@ from tqdm import tqdm
 
 import jaxvrp
 from jaxvrp import Environment, registry, replay
-from jaxvrp.actor import Actor
+from jaxvrp.actor import Actor, RandomActor
 from jaxvrp.io.command_line import Parser, UserError, above_zero, index
 from jaxvrp.io.messages import cut, nearest
 from jaxvrp.io.problem_files import DamagedFileError, UnknownFormatError, only_problem
@@ -45,7 +45,7 @@ from train.running.command.instance_file import (
     write_all,
 )
 from train.running.command.keys import LAUNCH
-from train.running.loop.evaluator import baseline_actors, first_seed
+from train.running.loop.evaluator import first_seed
 
 PAGE = ".html"
 """The ending of a plan that is a page."""
@@ -56,10 +56,16 @@ TRIES = 64
 TOGETHER = 16
 """Problems that are solved in one program: with more, a killed process would lose more."""
 
+KEPT = 64
+"""Baselines and planners whose programs are kept for the next problem."""
+
 BAR, LINE = 0.25, 10.0
 """Seconds between two drawings of the bar, and between two lines where there is no terminal."""
 
 Progress = Callable[[Searched], None]
+
+MakeActor = Callable[[Any], Actor]
+"""See `jaxvrp.Toolbox.baselines`."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -251,7 +257,8 @@ def open_problem(
         made, instance = file.env, file.files.instance(file.problem, file.env)
         methods = {POLICY: _policy(made, instance, best, sampling), **_methods(made, instance)}
         if lookahead := registry.toolbox_of(made).lookahead:
-            methods[f"planner with {POLICY}"] = _once(made, instance, lookahead(made, best))
+            program = _episodes(lambda env: lookahead(env, best), tries=1)
+            methods[f"planner with {POLICY}"] = _once(made, instance, program)
         return Problem(made, file.files, file.problem, _solving(file.files, file.problem, methods))
     name, problems = read_problems(path, env)
     try:
@@ -359,22 +366,22 @@ def _readers(env: str | None, ending: str) -> Iterator[tuple[str, InstanceFiles]
 
 def _methods(env: Environment, instance: Any) -> dict[str, Any]:
     toolbox = registry.toolbox_of(env)
-    planners = {name: make(env) for name, make in toolbox.planners.items() if name not in toolbox.searches}
-    actors = {**planners, **baseline_actors(env)}
+    planners = {name: make for name, make in toolbox.planners.items() if name not in toolbox.searches}
+    makers: dict[str, MakeActor] = {**planners, **toolbox.baselines, "random": RandomActor}
     searches = {name: functools.partial(search, env, instance) for name, search in toolbox.searches.items()}
-    return {**searches, **{name: _once(env, instance, actor) for name, actor in actors.items()}}
+    return {**searches, **{name: _once(env, instance, _of_many(make)) for name, make in makers.items()}}
 
 
 def _solving(files: InstanceFiles, problem: Any, methods: dict[str, Any]) -> dict[str, Any]:
     return {name: methods[name] for name in files.solvers(problem, list(methods))}
 
 
-def _once(env: Environment, instance: Any, actor: Actor) -> Callable[[jax.Array, float], Iterator[Searched]]:
-    """One episode of an actor."""
+def _once(env: Environment, instance: Any, program: Any) -> Callable[[jax.Array, float], Iterator[Searched]]:
+    """One episode, by a program of `_episodes`."""
 
     def play(key: jax.Array, seconds: float) -> Iterator[Searched]:
         del seconds
-        yield _timed(_episodes(env, instance, actor, tries=1, like=key), key)
+        yield _timed(program, env, instance, key)
 
     return play
 
@@ -385,12 +392,12 @@ def _policy(
     """What a policy holds for best, then the best of as many samples as there is time for."""
 
     def play(key: jax.Array, seconds: float) -> Iterator[Searched]:
-        (best,) = _once(env, instance, deterministic)(key, seconds)
+        (best,) = _once(env, instance, _episodes(lambda env: deterministic, tries=1))(key, seconds)
         yield best
-        program, now = _episodes(env, instance, sampling, tries=TRIES, like=key), 0.0
+        program, now = _episodes(lambda env: sampling, tries=TRIES), 0.0
         while now < seconds:
             key, sample_key = jax.random.split(key)
-            found = _timed(program, sample_key)
+            found = _timed(program, env, instance, sample_key)
             now += found.seconds
             best = (found if found.cost < best.cost else best)._replace(seconds=now)
             yield best
@@ -398,21 +405,28 @@ def _policy(
     return play
 
 
-def _episodes(env: Environment, instance: Any, actor: Actor, *, tries: int, like: jax.Array) -> Any:
-    """A compiled program from a key `like` that to actions and cost of an actor's best episode."""
-    cost = registry.toolbox_of(env).cost
+def _episodes(make: MakeActor, *, tries: int) -> Any:
+    """A jitted program `(env, instance, key) -> (actions, cost)`: of several episodes of an actor, the best."""
 
-    def play(key: jax.Array) -> tuple[dict[str, jax.Array], jax.Array]:
-        _, actions, totals = best_episode(env, actor, instance, key, tries=tries, cost=cost)
+    def play(env: Environment, instance: Any, key: jax.Array) -> tuple[dict[str, jax.Array], jax.Array]:
+        cost = registry.toolbox_of(env).cost
+        _, actions, totals = best_episode(env, make(env), instance, key, tries=tries, cost=cost)
         return actions, totals["cost"]
 
-    return jax.jit(play).lower(like).compile()
+    return jax.jit(play)
 
 
-def _timed(program: Any, key: jax.Array) -> Searched:
-    """What a compiled program finds, and how long it takes."""
+@functools.lru_cache(maxsize=KEPT)
+def _of_many(make: MakeActor) -> Any:
+    """One episode by the actor that `make` makes; of all problems of one size, so that these compile it once."""
+    return _episodes(make, tries=1)
+
+
+def _timed(program: Any, env: Environment, instance: Any, key: jax.Array) -> Searched:
+    """What a program of `_episodes` finds, and how long it takes, without compilation."""
+    compiled = program.lower(env, instance, key).compile()  # at once, where it has been compiled
     start = time.monotonic()
-    actions, cost = jax.device_get(program(key))
+    actions, cost = jax.device_get(compiled(env, instance, key))
     return Searched(time.monotonic() - start, float(cost), actions)
 
 

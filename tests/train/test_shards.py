@@ -2,12 +2,12 @@
 
 import json
 import pathlib
+import shutil
 import subprocess
 import sys
 import time
 
 import jax
-import numpy as np
 import pytest
 
 import jaxvrp
@@ -18,33 +18,21 @@ from train import shards, solve
 ROOT = pathlib.Path(shards.__file__).parents[1]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def solved_once():
-    """Compiling takes seconds: a problem that was solved by the same method is not solved again in this process."""
-    solve_it, known = solve.solved, {}
-
-    def once(problem, **options):
-        leaves = map(np.asarray, jax.tree.leaves(problem.problem))
-        name = (*((each.shape, each.tobytes()) for each in leaves), *sorted(options.items(), key=str))
-        if name not in known:
-            known[name] = solve_it(problem, **options)
-        return known[name]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(solve, "solved", once)
-        yield
-
-
-@pytest.fixture
-def days(tmp_path):
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
     """A folder of five files, one of them of two problems."""
-    folder = tmp_path / "days"
-    folder.mkdir()
+    folder = tmp_path_factory.mktemp("written")
     instances = generate_dataset(jaxvrp.make("darp", num_nodes=4, num_agents=2), seed=0, count=6)
     for row in range(4):
         save(folder / f"day{row}.npz", jax.tree.map(lambda leaf, row=row: leaf[row], instances))
     save(folder / "both.npz", jax.tree.map(lambda leaf: leaf[4:], instances))
     return folder
+
+
+@pytest.fixture
+def days(written, tmp_path):
+    """A copy of that folder."""
+    return shutil.copytree(written, tmp_path / "days")
 
 
 def run(days, *words):
@@ -86,6 +74,14 @@ def test_what_is_done_is_kept_and_what_has_changed_is_solved_again(days, monkeyp
     assert json.loads(plans(days)["day1.npz.json"])["routes"] == json.loads(first["day2.npz.json"])["routes"]
     run(days, "--seed", "1")
     assert len(solved) == 2 + 6
+
+
+def test_problems_of_one_size_are_of_one_program(days, monkeypatch):
+    traced, best_episode = [], solve.best_episode
+    monkeypatch.setattr(solve, "best_episode", lambda *rest, **how: traced.append(1) or best_episode(*rest, **how))
+    run(days)
+    assert len(plans(days)) == 6
+    assert len(traced) <= 1  # none, where another test has compiled it
 
 
 def test_a_search_solves_files_of_one_size_together(days):

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import jaxvrp
+from jaxvrp import registry
 from jaxvrp.envs import pcb, tsp_drone
 from jaxvrp.envs.darp import generate_dataset, save, solution_report
 from jaxvrp.envs.darp.baselines import timed_search
@@ -253,6 +254,17 @@ def test_a_terminal_has_a_bar_that_is_drawn_at_most_four_times_a_second(monkeypa
     stream = searched(monkeypatch, True, found)
     assert stream.times <= 3 + 4 * (time.monotonic() - begin)
     assert "cost -3999.00" in stream.getvalue()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["darp", "dispatch", "flying_sidekicks", "truck_drone", "truck_drone_tours", "tsp_drone"]
+)
+def test_what_plays_a_file_reads_no_value_of_a_parameter(name):
+    env = jaxvrp.make(name)
+    toolbox, instance = registry.toolbox_of(env), jax.eval_shape(env.generate, jax.random.key(0))
+    for make in {**toolbox.planners, **toolbox.baselines}.values():
+        jax.eval_shape(solve._episodes(make, tries=1), env, instance, jax.random.key(0))
 
 
 @pytest.mark.slow
