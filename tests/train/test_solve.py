@@ -390,7 +390,8 @@ def test_several_problems_are_solved_in_one_program(file, found, instance, tmp_p
     ]
     assert len(solutions) == 4 and seen[0].cost.shape == (4,)
     for solution, problem in zip(solutions, problems, strict=True):
-        actions = [node for route in solution.plan["routes"] for node in [*route, 0]]
+        requests = problem.num_nodes // 2
+        actions = [node for route in solution.plan["routes"] for node in [*from_cordeau_index(route, requests), 0]]
         report = solution_report(problem, actions)
         assert solution.plan["feasible"] == report.feasible
         np.testing.assert_allclose(solution.plan["distance"], report.cost, rtol=1e-5)
