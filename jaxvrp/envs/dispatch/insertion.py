@@ -64,6 +64,7 @@ class _Fit(struct.PyTreeNode):
     fits: jax.Array
 
 
+@jax.jit
 def offers(prepared: Prepared, plans: Plans, request: Request) -> Offers:
     """The cheapest feasible insertion into each plan: least added travel, then the earliest pair of positions."""
     find = _offer_rides if prepared.fleet.depot is None else _offer_deliveries

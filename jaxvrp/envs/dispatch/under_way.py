@@ -158,6 +158,7 @@ def begun_until(prepared: Prepared, driven: Drive, until: jax.Array) -> jax.Arra
     return driven.present & ((driven.departs < until) | (driven.start <= until))
 
 
+@jax.jit
 def advance(
     prepared: Prepared, plans: Plans, since: jax.Array, until: jax.Array, now: jax.Array
 ) -> tuple[Plans, Begun]:

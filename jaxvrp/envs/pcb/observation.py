@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import jax
 import jax.numpy as jnp
 
@@ -27,6 +29,7 @@ def observe(state: State, agent: jax.Array, rays: int) -> jax.Array:
     return see(*state.placement, agent, rays)[1]
 
 
+@functools.partial(jax.jit, static_argnames="rays")
 def see(
     board: Board, wiring: Wiring, position: jax.Array, orientation: jax.Array, agent: jax.Array, rays: int
 ) -> tuple[AgentMeasures, jax.Array]:

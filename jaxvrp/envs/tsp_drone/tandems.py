@@ -98,6 +98,7 @@ def end_tour(before: State, state: State) -> State:
     )
 
 
+@jax.jit
 def drone_allowed(state: State) -> jax.Array:
     """The drone's mask, `bool[n + 2]`, as `rules.drone_allowed`."""
     ours, (at_once, later) = state.is_drones_turn, late_in_the_air(state)
