@@ -137,6 +137,7 @@ def late_by_launch(state: State) -> jax.Array:
     return jnp.where(state.served, jnp.inf, jnp.maximum(launch + flight - _granted(_closes(instance)), meeting))
 
 
+@jax.jit
 def truck_allowed(state: State) -> jax.Array:
     """The truck's mask over nodes, `bool[n]`."""
     late = late_by_way(state)
