@@ -6,7 +6,9 @@ import numpy as np
 import jaxvrp
 from jaxvrp.envs.dispatch.plans import COLUMNS, SLACK
 
-NUM_DAYS, NUM_STEPS, ULPS = 16, 12, np.arange(-3, 4, dtype=np.int32)
+NUM_STEPS, ULPS, PAIRS = 12, np.arange(-3, 4, dtype=np.int32), 40
+NUM_DAYS = PAIRS * len(ULPS)
+"""As many as steps are repeated, so that one program takes both."""
 
 
 def main() -> None:
@@ -19,7 +21,7 @@ def main() -> None:
         before, (state, timestep) = state, step(state, action)
 
     # The same step once more, with deadlines of the next request a few roundings around what each vehicle can keep.
-    which, vehicle = np.nonzero(state.offers.feasible)
+    which, vehicle = (each[:PAIRS] for each in np.nonzero(state.offers.feasible))
     edges = np.asarray(state.offers.dropoff_start)[which, vehicle] - np.float32(SLACK)
     deadlines = (edges.view(np.int32)[:, None] + ULPS).view(np.float32)
     before, action = jax.tree.map(lambda leaf: np.repeat(np.asarray(leaf)[which], len(ULPS), axis=0), (before, action))

@@ -15,6 +15,9 @@ ENVS = {
     "same_day": jaxvrp.make("dispatch", scenario="same_day", num_vehicles=2, num_drones=1, **SIZES),
 }
 
+COUNT = 48
+"""Days of a test. With the same number of days, and with or without seeds of noise, tests share a program of `play`."""
+
 NOISY = {"travel_noise": 0.6, "reserve": 0.5, "late_price": 0.03}
 """Parameters with which travel times are not known."""
 

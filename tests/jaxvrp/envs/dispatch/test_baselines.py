@@ -14,7 +14,7 @@ from jaxvrp.envs.dispatch.baselines.whole_day import Row
 from jaxvrp.envs.dispatch.plans import prepare
 from jaxvrp.envs.dispatch.problem.instance import as_float32
 from jaxvrp.episodes import play_episodes
-from tests.jaxvrp.envs.dispatch.small_days import DAYS, ENVS, FLEET, REQUESTS, each, padded, play
+from tests.jaxvrp.envs.dispatch.small_days import COUNT, DAYS, ENVS, FLEET, REQUESTS, each, padded, play
 
 
 def days_of(scenario, seed, count=16):
@@ -27,7 +27,7 @@ def states():
     """By scenario, states and timesteps `[T * E]` of days that were driven at random."""
     found = {}
     for scenario, env in ENVS.items():
-        played = play(env, days_of(scenario, 1), jax.random.key(0), 0.0)[0]
+        played = play(env, days_of(scenario, 1, COUNT), jax.random.key(0), 0.0)[0]
         found[scenario] = jax.tree.map(lambda leaf: leaf[:REQUESTS].reshape(-1, *leaf.shape[2:]), played)
     return found
 

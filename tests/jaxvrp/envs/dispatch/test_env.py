@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import jaxvrp
 from jaxvrp.envs.dispatch import load, make_instance, save
 from jaxvrp.envs.dispatch.problem.instance import check
-from tests.jaxvrp.envs.dispatch.small_days import DAYS, ENVS, each, padded, play
+from tests.jaxvrp.envs.dispatch.small_days import COUNT, DAYS, ENVS, each, padded, play
 
 SMALL = {
     "ride_pooling": {"num_vehicles": 2, "max_requests": 5, "expected_requests": 4.0, "horizon": 15.0, "zones": 2},
@@ -39,7 +39,7 @@ def test_the_contract_is_kept(scenario, observation):
 @given(seed=st.integers(0, 2**31 - 1), odd=st.sampled_from([0.0, 0.3, 1.0]), scenario=st.sampled_from(sorted(ENVS)))
 def test_no_promise_is_ever_broken(seed, odd, scenario):
     rng = np.random.default_rng(seed)
-    batch = padded([DAYS[scenario](rng) for _ in range(24)])
+    batch = padded([DAYS[scenario](rng) for _ in range(COUNT)])
     (states, timesteps), _ = jax.device_get(play(ENVS[scenario], batch, jax.random.key(seed), odd))
     assert timesteps.done[-1].all() and (timesteps.metrics["broken_promises"] == 0).all()
     plans = states.plans
@@ -162,7 +162,7 @@ def test_a_request_that_no_vehicle_can_hold_is_legal_but_says_so():
 
 def test_an_empty_day_is_a_day():
     day = make_instance(**{**FINE, "arrival": [], "dropoff": np.zeros((0, 2)), "dropoff_deadline": []})
-    state, timestep = ENVS["same_day"].reset_to(day)
+    state, timestep = jax.jit(ENVS["same_day"].reset_to)(day)
     assert timestep.done and float(timestep.metrics["requests"]) == 0
-    _, after = ENVS["same_day"].step(state, {"dispatcher": np.zeros(1, np.int32)})
+    _, after = jax.jit(ENVS["same_day"].step)(state, {"dispatcher": np.zeros(1, np.int32)})
     assert after.done and float(after.reward["dispatcher"][0]) == 0

@@ -12,7 +12,7 @@ from jaxvrp.envs.dispatch.env import DISPATCHER
 from jaxvrp.envs.dispatch.pictures import day_figure
 from jaxvrp.envs.dispatch.pictures.notebook import draw_state
 from jaxvrp.pictures.stills import to_pixels
-from tests.jaxvrp.envs.dispatch.small_days import DAYS, ENVS, padded, play
+from tests.jaxvrp.envs.dispatch.small_days import COUNT, DAYS, ENVS, padded, play
 
 HEADS = {"png": b"\x89PNG", "SVG": b"<?xml", "pdf": b"%PDF"}
 
@@ -22,7 +22,7 @@ def days(request):
     """Environment, states and actions `[T + 1]` of random play, of four days each."""
     env = ENVS[request.param]
     rng = np.random.default_rng(7)
-    (states, _), actions = play(env, padded([DAYS[request.param](rng) for _ in range(4)]), jax.random.key(0), 0.0)
+    (states, _), actions = play(env, padded([DAYS[request.param](rng) for _ in range(COUNT)]), jax.random.key(0), 0.0)
     states, actions = jax.device_get((states, actions))
     return env, [jax.tree.map(lambda leaf, i=i: leaf[:, i], (states, actions)) for i in range(4)]
 

@@ -12,14 +12,14 @@ from jaxvrp.envs.dispatch.insertion import insert, offers
 from jaxvrp.envs.dispatch.replan import replan
 from jaxvrp.envs.dispatch.schedule import planned_travel, rescheduled
 from tests.jaxvrp.envs.dispatch.brute_force import least_travel
-from tests.jaxvrp.envs.dispatch.small_days import DAYS, ENVS, NOISY, each, padded, play
+from tests.jaxvrp.envs.dispatch.small_days import COUNT, DAYS, ENVS, NOISY, each, padded, play
 
 
 @pytest.fixture(scope="module", params=ENVS)
 def states(request):
     """States `[N]` of days that were driven at random, those with plans."""
     rng = np.random.default_rng(9)
-    batch = padded([DAYS[request.param](rng) for _ in range(48)])
+    batch = padded([DAYS[request.param](rng) for _ in range(COUNT)])
     played = play(ENVS[request.param], batch, jax.random.key(6), 0.0)[0][0]
     flat = jax.tree.map(lambda leaf: leaf[2:10].reshape(-1, *leaf.shape[2:]), played)
     return jax.tree.map(lambda leaf: leaf[np.asarray(flat.plans.num_stops.sum(axis=-1) >= 3)], flat)
@@ -59,8 +59,9 @@ def test_nobody_is_dropped_no_plan_is_late_and_travel_shrinks(states):
 
 
 def test_search_drops_nobody_keeps_promises_and_beats_what_the_environment_does(states):
-    """At most of the travel that few rounds of the environment leave, and never more than before."""
+    """At most of the travel that few rounds of the environment leave, and never more than before; in a third."""
     few = jax.device_get(replanned(states, 12))[0]
+    states, few = jax.tree.map(lambda leaf: leaf[::3], (states, few))
     args = states.prepared, states.plans, jax.random.key(0)
     found = jax.device_get(search.replanned(*args, rounds=150))
     assert stops_of(found.plans) == stops_of(states.plans)
@@ -97,9 +98,12 @@ def test_search_makes_nobody_late_nor_later(scenario):
     """With noise a stop may be late in the plan already."""
     rng = np.random.default_rng(3)
     env = ENVS[scenario].replace(**NOISY)
-    batch = padded([DAYS[scenario](rng).replace(travel_seed=np.int32(k)) for k in range(48)])
+    batch = padded([DAYS[scenario](rng).replace(travel_seed=np.int32(k)) for k in range(COUNT)])
     played = play(env, batch, jax.random.key(6), 0.0)[0][0]
-    flat = jax.tree.map(lambda leaf: leaf[2:10].reshape(-1, *leaf.shape[2:]), played)
+    flat = jax.tree.map(lambda leaf: leaf[2:10].reshape(-1, *leaf.shape[2:]), jax.device_get(played))
+    is_late = (np.isfinite(flat.plans.start) & (flat.plans.start > flat.plans.stops[:, 3] + 0.1)).any(axis=(1, 2))
+    chosen = is_late | (np.arange(len(is_late)) % 4 == 0)
+    flat = jax.tree.map(lambda leaf: leaf[chosen], flat)
     again = search.replanned(flat.prepared, flat.plans, jax.random.key(3), rounds=50)
     allowed, found = due_of(flat.plans), due_of(again.plans)
     assert found.keys() == allowed.keys()

@@ -14,16 +14,14 @@ import jaxvrp
 from benchmarks import fast_compilation
 from jaxvrp.envs.dispatch.problem.instance import make_instance, pad
 from tests.jaxvrp.envs.dispatch.brute_force import drive, holds
-from tests.jaxvrp.envs.dispatch.small_days import DAYS, ENVS, FLEET, REQUESTS, each, padded, play, replay
-
-DAYS_PER_TEST = 48
+from tests.jaxvrp.envs.dispatch.small_days import COUNT, DAYS, ENVS, FLEET, REQUESTS, each, padded, play, replay
 
 
 @pytest.fixture(scope="module", params=ENVS)
 def played(request):
     """The scenario, its environment, days `[E]`, states and timesteps `[T + 1, E]`, actions `[T, E]`."""
     rng = np.random.default_rng(7)
-    batch = padded([DAYS[request.param](rng) for _ in range(DAYS_PER_TEST)])
+    batch = padded([DAYS[request.param](rng) for _ in range(COUNT)])
     env = ENVS[request.param]
     (states, timesteps), actions = jax.device_get(play(env, batch, jax.random.key(4), 0.0))
     return request.param, env, batch, states, timesteps, actions
@@ -103,7 +101,7 @@ def test_a_later_future_changes_nothing_before(played, known):
     """Requests from number `known` on are others, or none: until they arrive all is the same, bit for bit."""
     scenario, env, batch, states, timesteps, actions = played
     rng = np.random.default_rng(known)
-    others = each(padded([DAYS[scenario](rng, requests=known + int(rng.integers(1, 4))) for _ in range(DAYS_PER_TEST)]))
+    others = each(padded([DAYS[scenario](rng, requests=known + int(rng.integers(1, 4))) for _ in range(COUNT)]))
     changed = []
     for day, other in zip(each(batch), others, strict=True):
         fields = {}
@@ -129,7 +127,7 @@ ENDS = ("earliest", "deadline")
 def test_one_more_vehicle_never_makes_a_legal_action_illegal(played):
     scenario, env, *_ = played
     rng = np.random.default_rng(11)
-    few = padded([pad(DAYS[scenario](rng, vehicles=2), REQUESTS, FLEET) for _ in range(DAYS_PER_TEST)])
+    few = padded([pad(DAYS[scenario](rng, vehicles=2), REQUESTS, FLEET) for _ in range(COUNT)])
     (_, before), chosen = jax.device_get(play(env, few, jax.random.key(5), 0.0))
     speed, capacity = np.array(few.speed), np.array(few.capacity)
     speed[:, 2], capacity[:, 2] = 50.0, 4

@@ -5,24 +5,24 @@ import numpy as np
 import pytest
 
 from jaxvrp.envs.dispatch import driven_stops, solution_report
-from tests.jaxvrp.envs.dispatch.small_days import DAYS, ENVS, each, padded, play
+from tests.jaxvrp.envs.dispatch.small_days import COUNT, DAYS, ENVS, each, padded, play
 
 ROUNDS = 4
 
 
 @pytest.fixture(scope="module", params=[(name, rounds) for name in ENVS for rounds in (0, ROUNDS)], ids=str)
 def driven(request):
-    """The environment, and 24 days with their timesteps and stops."""
+    """The environment, and the first 24 of the days that were played, with their timesteps and stops."""
     scenario, rounds = request.param
     env, rng = ENVS[scenario], np.random.default_rng(5)
     env = env.replace(replan_rounds=rounds) if rounds else env
-    batch = padded([DAYS[scenario](rng) for _ in range(24)])
+    batch = padded([DAYS[scenario](rng) for _ in range(COUNT)])
     (_, timesteps), actions = jax.device_get(play(env, batch, jax.random.key(2), 0.05))
+    days = each(batch)[:24]
     stops = [
-        driven_stops(env, day, {name: chosen[:, i] for name, chosen in actions.items()})
-        for i, day in enumerate(each(batch))
+        driven_stops(env, day, {name: chosen[:, i] for name, chosen in actions.items()}) for i, day in enumerate(days)
     ]
-    return env, each(batch), timesteps, stops
+    return env, days, timesteps, stops
 
 
 def test_every_promise_of_a_driven_day_is_kept(driven):
