@@ -34,7 +34,7 @@ def test_the_types_of_every_environment_are_registered(name):
 def test_an_actor_that_is_exported_by_hand_chooses_the_same():
     env = jaxvrp.make("darp", **SMALL["darp"])
     actor = RandomActor(env)
-    state, timestep = jax.vmap(env.reset)(jax.random.split(jax.random.key(3), 5))
+    state, timestep = jax.jit(jax.vmap(env.reset))(jax.random.split(jax.random.key(3), 5))
     arguments = (jax.random.key(1), actor.init(5), state, timestep)
     data = jax.export.export(jax.jit(actor.act))(*arguments).serialize()
     exported, _ = jax.export.deserialize(data).call(*arguments)

@@ -44,10 +44,9 @@ def test_of_a_team_one_agent_does_something_else(planner):
     search = planner(env, simulations=1)
     instances = jax.jit(jax.vmap(env.generate))(jax.random.split(jax.random.key(0), 1))
     state, timestep = jax.jit(jax.vmap(env.reset_to))(instances)
-    action, logits, value = search.judged(state, timestep)
-    np.testing.assert_allclose(
-        value, play_episodes(env, search.baseline, instances, jax.random.key(0))["return"], rtol=1e-5
-    )
+    action, logits, value = jax.jit(search.judged)(state, timestep)
+    played = jax.jit(functools.partial(play_episodes, env, search.baseline))(instances, jax.random.key(0))
+    np.testing.assert_allclose(value, played["return"], rtol=1e-5)
     wanted = {tuple(np.concatenate([action[name][0] for name in env.roles]))}
     for name, mask in timestep.action_mask.items():
         for agent, choice in np.argwhere(mask[0]):
@@ -55,6 +54,7 @@ def test_of_a_team_one_agent_does_something_else(planner):
             changed[name][agent] = choice
             wanted.add(tuple(np.concatenate([changed[role] for role in env.roles])))
     allowed = np.flatnonzero(np.isfinite(logits[0]))
-    made = [search.changed(action, jnp.array([index])) for index in allowed]
+    change = jax.jit(search.changed)
+    made = [change(action, jnp.array([index])) for index in allowed]
     found = [tuple(np.concatenate([each[name][0] for name in env.roles])) for each in made]
     assert len(found) == len(wanted) and set(found) == wanted

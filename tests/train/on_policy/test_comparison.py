@@ -27,9 +27,10 @@ def compared():
     """A batch of days after one step, and four steps of looking ahead from there."""
     env = jaxvrp.make("taught_of_the_tests", cut=False)
     teacher = NearestActor(env)
-    state, timestep = jax.vmap(env.reset)(jax.random.split(jax.random.key(0), NUM_ENVS))
-    state, timestep = jax.vmap(env.step)(state, teacher.act(None, (), state, timestep)[0])
-    taught = teacher.act(None, (), state, timestep)[0]
+    act = jax.jit(lambda state, timestep: teacher.act(None, (), state, timestep)[0])
+    state, timestep = jax.jit(jax.vmap(env.reset))(jax.random.split(jax.random.key(0), NUM_ENVS))
+    state, timestep = jax.jit(jax.vmap(env.step))(state, act(state, timestep))
+    taught = act(state, timestep)
     mask = timestep.action_mask
     taught = {
         role: jnp.where(jnp.take_along_axis(mask[role], action[..., None], axis=-1)[..., 0], action, 0)

@@ -35,7 +35,7 @@ SIZES = {
     "unguarded": ("truck_drone", 2, 3, 5, {"forced_return_factor": 0.0, "hover_cost": 0.013}, 240, 20_000),
     "odd": ("truck_drone", 3, 2, 4, ODD, 330, 15_000),
     "large": ("truck_drone", 4, 20, 10, {"truck_speed": 0.97, "recharge_rate": 0.021, "max_battery": 0.9}, 160, 24_000),
-    "default windows": ("vrpd_tw", 2, 3, 5, {}, 240, 20_000),
+    "default windows": ("vrpd_tw", 2, 3, 5, {}, 160, 13_000),
     "windows": ("vrpd_tw", 2, 3, 5, {**WIDE, "dynamic_share": 0.5, "truck_speed": 0.53}, 240, 20_000),
     "odd windows": (
         "vrpd_tw",

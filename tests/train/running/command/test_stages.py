@@ -1,6 +1,7 @@
 """`stages`: one command trains several configurations, each from the policy of the one before."""
 
 import contextlib
+import functools
 import io
 import shutil
 
@@ -77,15 +78,20 @@ def numbers(leaf):
     return jax.random.key_data(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
 
 
+@functools.cache
+def like(folder):
+    """A state of a run: its structure and shapes, which all runs of this file have."""
+    return RunFolder(folder).writer.init(jax.random.key(0))
+
+
 def check_same_bits(run, by_hand):
     for found, wanted in zip((run / "stages" / "1", run), by_hand, strict=True):
         for name in ("metrics.jsonl", "start.json"):
             assert (found / name).read_bytes() == (wanted / name).read_bytes()
         states = []
         for folder in (found, wanted):
-            recorded = RunFolder(folder)
-            like = recorded.writer.init(jax.random.key(0))
-            states.append(jax.tree.leaves(Checkpoints(folder / "checkpoints", read_only=True).load(like)))
+            saved = Checkpoints(folder / "checkpoints", read_only=True)
+            states.append(jax.tree.leaves(saved.load(like(by_hand[0]))))
         assert all(np.array_equal(*map(numbers, pair)) for pair in zip(*states, strict=True))
 
 
