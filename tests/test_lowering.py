@@ -63,6 +63,7 @@ def test_steps_and_resets_lower_for_accelerators(name):
     assert not found_in(jax.jit(vec.reset_to), jax.eval_shape(vec.generate, KEY), KEY)
 
 
+@pytest.mark.slow("mappo gru", "ippo", "sac", "mappo mlp")
 @pytest.mark.parametrize("name", LEARNERS)
 def test_every_learner_lowers_for_accelerators(name):
     """The only sort is that of `jax.random.permutation`, which shuffles the environments of an epoch."""

@@ -26,7 +26,7 @@ SMALL = {
 SHIPPED = [*SMALL.items(), ("flying_sidekicks", {"num_nodes": 5, "num_drones": 2, "endurance": 400.0})]
 
 
-@pytest.mark.slow("flying_sidekicks, two drones")
+@pytest.mark.slow("flying_sidekicks, two drones", "truck_drone")
 @pytest.mark.parametrize(("name", "parameters"), SHIPPED, ids=[*SMALL, "flying_sidekicks, two drones"])
 def test_what_ships_conforms(name, parameters):
     check_env(make(name, **parameters))

@@ -78,7 +78,7 @@ def record(request):
 @pytest.mark.parametrize(
     ("name", "player"),
     [
-        ("tsp_drone_20_nodes", {"method": "nearest neighbour"}),
+        pytest.param("tsp_drone_20_nodes", {"method": "nearest neighbour"}, marks=pytest.mark.slow),
         ("tsp_drone_20_nodes", {"policy": "tsp_drone"}),
         pytest.param("tsp_drone_20_nodes", {"method": "search", "seconds": 0.01, "seed": 3}, marks=pytest.mark.slow),
         pytest.param("darp_10_requests", {"method": "search", "seconds": 0.01, "seed": 3}, marks=pytest.mark.slow),

@@ -33,6 +33,7 @@ def pair(config):
     return build
 
 
+@pytest.mark.slow("sac")
 @pytest.mark.parametrize("algorithm", ["mappo", "td3", "sac"])
 def test_other_numbers_are_of_the_same_program(algorithm, pair):
     def text(config):

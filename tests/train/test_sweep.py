@@ -182,6 +182,7 @@ print(*(study.ask().number for _ in range(20)))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*experimental")  # of Optuna; the command ignores it, too
 def test_no_two_workers_take_up_the_same_waiting_trial(tmp_path):
     url = f"sqlite:///{tmp_path / 'sweep.db'}"
@@ -195,6 +196,7 @@ def test_no_two_workers_take_up_the_same_waiting_trial(tmp_path):
     assert len(taken) == len(set(taken)) == 60
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*experimental", "ignore:Heartbeat of storage")
 def test_a_worker_that_was_killed_before_its_first_sign_of_life_loses_no_trial(stand_in):
     sweep.main(words(stand_in, 1, "--heartbeat", "1"))

@@ -427,6 +427,7 @@ def nearest_alone(inputs, kinds, most):
     return inputs, left
 
 
+@pytest.mark.slow("2", "3")
 @pytest.mark.parametrize("most", [1, 2, 3, 20])
 def test_the_nearest_are_encoded_as_if_there_were_no_others(most):
     kinds = both(6, 5)

@@ -53,7 +53,7 @@ def write_folder(path, network):
     return PolicyActor(env, actors, params)
 
 
-@pytest.fixture(scope="module", params=["mlp", "gru", "attention"])
+@pytest.fixture(scope="module", params=[pytest.param("mlp", marks=pytest.mark.slow), "gru", "attention"])
 def written(request, tmp_path_factory):
     """A folder, and the actor that is in it."""
     path = tmp_path_factory.mktemp("policies") / request.param
@@ -112,6 +112,7 @@ def test_with_a_key_it_samples_legal_actions(written):
         assert len(np.unique(chosen[0][role])) > 1 or mask.sum() == mask.shape[0]
 
 
+@pytest.mark.slow("gru")
 def test_a_program_chooses_likewise(written, tmp_path):
     path, actor = written
     policy = jaxvrp.load_policy(path)

@@ -120,6 +120,7 @@ def test_cover_sends_the_vehicle_that_is_needed_least_to_where_vehicles_are_need
         assert seen["zone"][row, 5].sum() == seen["zone"][row, 5, going[row, vehicle] - 1] == 1
 
 
+@pytest.mark.slow("ride_pooling")
 @pytest.mark.parametrize("scenario", ENVS)
 def test_rollout_is_legal_and_serves_no_less(scenario):
     env, batch = ENVS[scenario], days_of(scenario, 4)
@@ -130,6 +131,7 @@ def test_rollout_is_legal_and_serves_no_less(scenario):
     assert ahead["value_served"].mean() > 0.9 * plain["value_served"].mean()
 
 
+@pytest.mark.slow("ride_pooling")
 @pytest.mark.parametrize("scenario", ENVS)
 def test_hindsight_keeps_every_promise_and_serves_more(scenario):
     env, batch = ENVS[scenario], without_late_openings(days_of(scenario, 6))

@@ -52,6 +52,7 @@ def test_a_damaged_file_is_one_line(write):
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.slow("60.0-b3-18")
 @pytest.mark.parametrize("name", ["a2-16", "b3-18"])
 @pytest.mark.parametrize("notice", [60.0, None])
 def test_every_driven_ride_keeps_the_windows_and_the_longest_ride_of_the_file(name, notice, published_folder):

@@ -185,6 +185,7 @@ def test_a_day_with_a_depot_sets_scenario_and_fleet(town, write):
     assert solution.plan["stops"][0]["trip"] == 1
 
 
+@pytest.mark.slow("ride_pooling-noise", "same_day-exact")
 @pytest.mark.parametrize("noise", [{}, NOISY], ids=["exact", "noise"])
 @pytest.mark.parametrize("scenario", ENVS)
 def test_a_day_by_hand_is_the_day_that_was_known(scenario, noise):

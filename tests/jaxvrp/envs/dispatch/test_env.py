@@ -17,7 +17,7 @@ SMALL = {
 }
 
 
-@pytest.mark.slow("flat-ride_pooling", "entities-same_day")
+@pytest.mark.slow("flat-ride_pooling", "entities-same_day", "flat-same_day")
 @pytest.mark.parametrize("scenario", ENVS)
 @pytest.mark.parametrize("observation", ["entities", "flat"])
 def test_the_contract_is_kept(scenario, observation):

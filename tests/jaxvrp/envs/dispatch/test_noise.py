@@ -57,6 +57,7 @@ def test_generated_days_differ_in_their_noise_and_not_in_their_requests():
     jax.tree.map(np.testing.assert_array_equal, day, noisy.replace(travel_seed=None))
 
 
+@pytest.mark.slow("ride_pooling")
 @pytest.mark.parametrize("scenario", ENVS)
 def test_almost_no_noise_is_no_noise(scenario):
     """The course of a day with noise against the one without, which is another program."""
@@ -100,6 +101,7 @@ def driven_with(env, batch, actual, actions):
     return jax.lax.scan(advance, state, actions)[1]
 
 
+@pytest.mark.slow("same_day-2", "same_day-5", "same_day-8")
 @pytest.mark.parametrize("known", [2, 5, 8])
 def test_a_leg_that_has_not_ended_changes_nothing_before(played, known):
     """Legs that have not ended at the arrival of a request take longer: until then all is the same, bit for bit."""
@@ -224,6 +226,7 @@ def test_a_driven_day_is_sound_and_as_late_as_the_metrics_say(played):
     assert leg_factors(ENVS[env.scenario], each(batch)[0]) is None
 
 
+@pytest.mark.slow("same_day")
 def test_pictures_and_replays_tell_how_many_were_late(played, tmp_path):
     env, _, states, timesteps, _ = played
     number = int(np.argmax(timesteps.metrics["late_share"][-1]))

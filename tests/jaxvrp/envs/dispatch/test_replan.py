@@ -93,6 +93,7 @@ def test_search_finds_the_least_travel_of_all_plans(states):
     np.testing.assert_allclose(found, least, atol=5e-3)
 
 
+@pytest.mark.slow("same_day")
 @pytest.mark.parametrize("scenario", ENVS)
 def test_search_makes_nobody_late_nor_later(scenario):
     """With noise a stop may be late in the plan already."""

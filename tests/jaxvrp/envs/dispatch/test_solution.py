@@ -9,6 +9,8 @@ from tests.jaxvrp.envs.dispatch.small_days import COUNT, DAYS, ENVS, each, padde
 
 ROUNDS = 4
 
+pytestmark = pytest.mark.slow("('same_day', 4)")
+
 
 @pytest.fixture(scope="module", params=[(name, rounds) for name in ENVS for rounds in (0, ROUNDS)], ids=str)
 def driven(request):

@@ -80,6 +80,7 @@ def test_the_search_finds_the_least_makespan_of_all_plans(allow_revisits):
         assert report.cost == least, name
 
 
+@pytest.mark.slow("2")
 @pytest.mark.parametrize("count", [1, 2])
 def test_hardly_any_customers(count):
     assert most_revisits(count) == 0

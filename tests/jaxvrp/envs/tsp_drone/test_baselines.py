@@ -52,6 +52,7 @@ def best_partition(instance, tour):
     return min((report.cost for report in reports if report.feasible), default=np.inf)
 
 
+@pytest.mark.slow("1")
 @pytest.mark.parametrize("revisits", [0, 1, 2])
 def test_partitions_are_the_best_of_all(revisits, instances):
     rng = np.random.default_rng(revisits)

@@ -97,7 +97,7 @@ def observed(states, timesteps):
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.slow("one customer", "one node", "matrices", "short flights")
+@pytest.mark.slow("one customer", "one node", "matrices", "short flights", "short flights, no revisits")
 def test_every_step_agrees_with_the_reference(name, share):
     num_nodes, parameters, kind, episodes = CASES[name]
     env = jaxvrp.make("tsp_drone", num_nodes=num_nodes, **parameters)

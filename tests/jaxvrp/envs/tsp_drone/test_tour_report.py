@@ -187,6 +187,7 @@ def test_prices_are_those_of_the_report(seed):
     assert feasible > 10
 
 
+@pytest.mark.slow("1", "2")
 @pytest.mark.parametrize("seed", range(3))
 def test_the_search_finds_the_cheapest_plan(seed):
     instance = small_instance(seed)

@@ -100,7 +100,7 @@ def test_one_command_gives_the_bits_of_two(staged, by_hand):
     assert not list(staged.rglob(".lock"))
 
 
-@pytest.mark.slow("1-3", "2-1")
+@pytest.mark.slow("1-3", "2-1", "2-3")
 @pytest.mark.parametrize(("stage", "record"), [(1, 1), (1, 3), (2, 1), (2, 3)])
 def test_a_run_that_was_stopped_at_once_goes_on_bit_for_bit(stage, record, by_hand, tmp_path, monkeypatch):
     write, count = MetricsWriter.write, {1: record, 2: 3 + record}[stage]
@@ -210,6 +210,7 @@ def test_a_stage_that_cannot_follow_is_refused_before_anything_is_trained(tmp_pa
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_the_first_stage_may_start_from_another_run(by_hand, tmp_path):
     short = {"total_steps": 32}
     path = written(tmp_path / "both.yaml", short, short, start_from=str(by_hand[0]))

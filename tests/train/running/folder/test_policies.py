@@ -183,7 +183,7 @@ def test_policies_are_part_of_the_package():
     assert named <= set(policies.shipped_policies())
 
 
-SLOW = {"darp", "dispatch_ride_pooling", "truck_drone_same_day", "truck_drone_tours", "tsp_drone", "vrpd_tw"}
+SLOW = set(policies.shipped_policies()) - {"truck_drone_basic"}
 
 
 @pytest.mark.parametrize(

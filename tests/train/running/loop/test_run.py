@@ -303,6 +303,7 @@ def test_resumed_to_the_last_bit(straight, broken, fresh):
         np.testing.assert_array_equal(one, other, err_msg=jax.tree_util.keystr(path))
 
 
+@pytest.mark.slow
 def test_the_state_is_not_what_it_was(straight, fresh):
     """So that the comparison above compares something: what a run is made of has moved, recurrent states too."""
     now, before = load(straight.run, fresh), jax.tree.map(numbers, fresh)

@@ -205,6 +205,7 @@ def test_published_plans_have_their_makespan(murray_raj):
         assert flights_report(fixed, published_tasks(text)).violations["endurance"].count > 0
 
 
+@pytest.mark.slow("20170608T121944818056 101 2")
 @pytest.mark.parametrize("name", [*PUBLISHED, *SEARCHED])
 def test_masks_allow_plans_of_least_makespan(murray_raj, name):
     problem, vehicles, drones = name.split()
@@ -349,6 +350,7 @@ def masks_of_plays(drones, seeds):
             state = step(state, np.int32(rng.choice(len(mask), p=weight / weight.sum())))
 
 
+@pytest.mark.slow("1")
 @pytest.mark.parametrize("drones", [1, 2])
 def test_masks_of_one_and_two_drones_are_exact(drones):
     """But for flights to the depot alone with several customers left."""
@@ -419,6 +421,7 @@ HEATS = ((5.0, 0.05), (0.5, 5.0))
 """From the first to the last temperature, and fine."""
 
 
+@pytest.mark.slow("drawn 0", "drawn 2")
 @pytest.mark.parametrize("name", TINY)
 def test_the_search_finds_the_least_makespan_of_all_plans(name):
     instance = TINY[name]
