@@ -1,9 +1,9 @@
 """Ruin and recreate of rides, of many fleets side by side, by annealing.
 
 A move takes rides near each other out of the plans that vehicles have not begun, of passengers aboard their drop-offs,
-and inserts them one by one, by the exact test of `jaxvrp.envs.dispatch.insertion`, about where each costs least: the
-hotter, the more by chance (Gumbel noise, so vehicles are drawn by Boltzmann's law). It counts only if all have a place,
-and by Metropolis's rule.
+and inserts them one by one, in any order, by the exact test of `jaxvrp.envs.dispatch.insertion`, about where each costs
+least: the hotter, the more by chance (Gumbel noise, so vehicles are drawn by Boltzmann's law). It counts only if all
+have a place, and by Metropolis's rule.
 
 Arrays end with the axis of B fleets, so that kernels compute a vector of fleets at once, and moves keep the schedules
 of all plans and compute those again that have changed. For sixteen fleets on one core, a move then takes about 25 us
@@ -163,18 +163,15 @@ def _planned(prepared: Prepared, plans: Plans, order: jax.Array) -> Planned:
 
 
 def _dice(vehicles: int) -> int:
-    """Random numbers of a move: rides, whether it counts, and vehicles of each ride."""
-    return REMOVED + 1 + REMOVED * vehicles
+    """Random numbers of a move: rides, their order, whether it counts, and vehicles of each ride."""
+    return 2 * REMOVED + 1 + REMOVED * vehicles
 
 
 def _moved(rides: Rides, now: Tours, draws: jax.Array, heat: jax.Array) -> Tours:
     """The tours after one move (`draws`, `f32[dice, B]`), if it is possible and short enough for the temperature."""
-    numbers = _drawn(rides, draws[:REMOVED])
-    dropoff = _at(rides.dropoff, numbers)
-    last = jnp.where(dropoff >= 0, dropoff, numbers)
-    due = _at(rides.stops[DEADLINE], last)
-    numbers = jnp.take_along_axis(numbers, jnp.argsort(due, axis=0), axis=0)
-    uniform = draws[REMOVED + 1 :].reshape(REMOVED, -1, heat.shape[0])
+    drawn, order, acceptance, uniform = jnp.split(draws, (REMOVED, 2 * REMOVED, 2 * REMOVED + 1))
+    numbers = jnp.take_along_axis(_drawn(rides, drawn), jnp.argsort(order, axis=0), axis=0)
+    uniform = uniform.reshape(REMOVED, -1, heat.shape[0])
     luck = -heat * jnp.log(-jnp.log(uniform))
 
     def put(carry: tuple[Tours, jax.Array], ride: tuple[jax.Array, jax.Array]) -> tuple[tuple[Tours, jax.Array], None]:
@@ -184,7 +181,7 @@ def _moved(rides: Rides, now: Tours, draws: jax.Array, heat: jax.Array) -> Tours
     ruined = _ruined(rides, now, numbers)
     (tours, is_complete), _ = jax.lax.scan(put, (ruined, rides.count > 0), (numbers, luck))
     growth = jnp.sum(tours.travel, axis=0) - jnp.sum(now.travel, axis=0)
-    is_kept = is_complete & (growth < -heat * jnp.log(draws[REMOVED]))
+    is_kept = is_complete & (growth < -heat * jnp.log(acceptance[0]))
     return jax.tree.map(lambda new, old: jnp.where(is_kept, new, old), tours, now)
 
 
