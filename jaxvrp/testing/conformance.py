@@ -363,7 +363,7 @@ def _check_reset(env: Environment, key: jax.Array, compiled: tuple[State, TimeSt
     if _difference(plain, compiled):  # another draw, or another program?
         again = _call("reset without jit", env.reset, key)
         _check_equal("reset twice with one key", plain, again, "draw from the key alone, not from NumPy or Python")
-    _check_equal("reset with and without jit", plain, compiled, "generate and init_state must be pure")
+        _check_equal("reset with and without jit", plain, compiled, "generate and init_state must be pure")
     for message, failed in _not_sound(env, compiled[1]).items():
         _require(not failed, f"{message} (after reset)")
 
@@ -417,6 +417,7 @@ def _difference(a: Any, b: Any) -> str:
 
 
 def _check_equal(what: str, a: Any, b: Any, remedy: str) -> None:
+    """Nothing differs, see `_difference`."""
     path = _difference(a, b)
     name = path.replace("[0]", "state", 1) if path.startswith("[0]") else path.replace("[1]", "timestep", 1)
     _require(not path, f"{what} differ in {name}; {remedy}")

@@ -64,6 +64,7 @@ class _Fit(struct.PyTreeNode):
     fits: jax.Array
 
 
+# Jitted, so that a program that asks several times traces it once.
 @jax.jit
 def offers(prepared: Prepared, plans: Plans, request: Request) -> Offers:
     """The cheapest feasible insertion into each plan: least added travel, then the earliest pair of positions."""

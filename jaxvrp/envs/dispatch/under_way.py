@@ -158,6 +158,7 @@ def begun_until(prepared: Prepared, driven: Drive, until: jax.Array) -> jax.Arra
     return driven.present & ((driven.departs < until) | (driven.start <= until))
 
 
+# Jitted, so that a program that asks several times traces it once.
 @jax.jit
 def advance(
     prepared: Prepared, plans: Plans, since: jax.Array, until: jax.Array, now: jax.Array

@@ -29,6 +29,7 @@ def observe(state: State, agent: jax.Array, rays: int) -> jax.Array:
     return see(*state.placement, agent, rays)[1]
 
 
+# Jitted, so that a program that asks several times traces it once.
 @functools.partial(jax.jit, static_argnames="rays")
 def see(
     board: Board, wiring: Wiring, position: jax.Array, orientation: jax.Array, agent: jax.Array, rays: int

@@ -98,6 +98,7 @@ def end_tour(before: State, state: State) -> State:
     )
 
 
+# Jitted, so that a program that asks several times traces it once.
 @jax.jit
 def drone_allowed(state: State) -> jax.Array:
     """The drone's mask, `bool[n + 2]`, as `rules.drone_allowed`."""
@@ -137,6 +138,7 @@ def late_by_launch(state: State) -> jax.Array:
     return jnp.where(state.served, jnp.inf, jnp.maximum(launch + flight - _granted(_closes(instance)), meeting))
 
 
+# Jitted, so that a program that asks several times traces it once.
 @jax.jit
 def truck_allowed(state: State) -> jax.Array:
     """The truck's mask over nodes, `bool[n]`."""

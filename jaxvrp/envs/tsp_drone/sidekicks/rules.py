@@ -187,6 +187,7 @@ def play(state: State, actions: jax.Array) -> State:
     return jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), state, states)
 
 
+# Jitted, so that a program that asks several times traces it once.
 @jax.jit
 def allowed(state: State) -> jax.Array:
     """The mask, `bool[num_actions]`: tasks after which all drones that are away can be recovered in time.
