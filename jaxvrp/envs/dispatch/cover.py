@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxvrp.envs.dispatch import rules
-from jaxvrp.envs.dispatch.plans import distance
+from jaxvrp.envs.dispatch.plans import at_position, distance
 from jaxvrp.envs.dispatch.rules import State
 
 SOON = 1 / 30
@@ -29,8 +29,7 @@ def plan_ends(state: State) -> tuple[jax.Array, jax.Array]:
     Vehicles without a plan are where they go, and free.
     """
     plans = state.plans
-    is_last = jnp.arange(plans.start.shape[-1], dtype=jnp.int32) == plans.num_stops[:, None] - 1
-    last, end = (jnp.sum(jnp.where(is_last, number, 0.0), axis=-1) for number in (plans.stops[:2], plans.start))
+    last, end = (at_position(plans.num_stops - 1, values) for values in (plans.stops[:2], plans.start))
     has_plan = plans.num_stops > 0
     end = jnp.where(has_plan, end + state.prepared.fleet.stop_time, plans.free)
     return jnp.where(has_plan, last, plans.goal), jnp.maximum(end - state.now, 0.0)
@@ -41,11 +40,17 @@ def nearness(state: State, minutes: jax.Array) -> jax.Array:
     return jnp.exp(-minutes / (SOON * state.prepared.fleet.horizon))
 
 
-def cover(state: State, places: jax.Array) -> jax.Array:
-    """`f32[N, V]`, how near each vehicle is, once its plan has ended, to each of the places, `f32[2, N]`."""
+def middles(state: State) -> jax.Array:
+    """`f32[2, Z]`, of the zones."""
+    return rules.zone_middles(state.prepared.fleet.area, state.num_zones_each_way)
+
+
+def cover(state: State) -> jax.Array:
+    """`f32[Z]`, the sum of how near the vehicles are to the middle of each zone, once their plans have ended."""
     last, done_in = plan_ends(state)
-    way = distance(last[:, None], places[:, :, None]) * state.prepared.pace
-    return jnp.where(state.prepared.capacity > 0, nearness(state, done_in + way), 0.0)
+    way = distance(last[:, :, None], middles(state)[:, None]) * state.prepared.pace[:, None]
+    near = jnp.where(state.prepared.capacity[:, None] > 0, nearness(state, done_in[:, None] + way), 0.0)
+    return jnp.sum(near, axis=0)
 
 
 def demand(state: State) -> jax.Array:
@@ -55,33 +60,42 @@ def demand(state: State) -> jax.Array:
     return known / jnp.mean(known)
 
 
-def need(state: State) -> tuple[jax.Array, jax.Array]:
-    """The demand of each zone that its cover leaves, `f32[Z]`; and for each vehicle, without itself, `f32[V, Z]`."""
-    near = cover(state, rules.zone_middles(state.prepared.fleet.area, state.num_zones_each_way)).T
-    total = jnp.sum(near, axis=0)
-    return demand(state) * jnp.exp(-COVERED * total), demand(state) * jnp.exp(-COVERED * (total - near))
+def need(demand: jax.Array, cover: jax.Array) -> jax.Array:
+    """The demand (`f32[...]`) that so much cover leaves."""
+    return demand * jnp.exp(-COVERED * cover)
 
 
-def spare(state: State, without: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Which idle vehicle is needed least where it waits, `bool[V]`; and how much each is where it will be, `f32[V]`.
+def needed(state: State) -> jax.Array:
+    """`f32[V]`, the need of the zone where each vehicle will be, without this vehicle."""
+    last, done_in = plan_ends(state)
+    here = rules.zone_of(state.prepared.fleet.area, state.num_zones_each_way, last)
+    way = distance(last, middles(state)[:, here]) * state.prepared.pace
+    return need(demand(state)[here], cover(state)[here] - nearness(state, done_in + way))
 
-    `without` is the need without each vehicle, `f32[V, Z]`.
-    """
-    here = rules.zone_of(state.prepared.fleet.area, state.num_zones_each_way, plan_ends(state)[0])
-    needed = jnp.take_along_axis(without, here[:, None], axis=-1)[:, 0]
+
+def spare(state: State) -> jax.Array:
+    """`i32[]`, the idle vehicle that is needed least where it waits; -1 if none is idle."""
     idle = rules.idle(state)
-    least = jax.lax.argmin(jnp.where(idle, needed, jnp.inf), 0, jnp.int32)
-    return idle & (jnp.arange(needed.shape[0], dtype=jnp.int32) == least), needed
+    least = jax.lax.argmin(jnp.where(idle, needed(state), jnp.inf), 0, jnp.int32)
+    return jnp.where(idle.any(), least, -1)
 
 
-def sent(state: State, without: jax.Array) -> jax.Array:
-    """`i32[V]`, 1 + the zone that the spare vehicle goes to, if it is needed enough more there; else 0.
+def target(state: State) -> jax.Array:
+    """`i32[]`, 1 + the zone that needs the spare vehicle enough more than the one where it waits; 0 for none."""
+    number = spare(state)
+    place, goal, pace = (_of(number, values) for values in (state.plans.place, state.plans.goal, state.prepared.pace))
+    near = nearness(state, distance(goal[:, None], middles(state)) * pace)
+    worth = need(demand(state), cover(state) - near) - WAY * distance(place[:, None], middles(state)) * pace
+    gains = (number >= 0) & (jnp.max(worth) > _of(number, needed(state)) + ENOUGH)
+    return jnp.where(gains, 1 + jax.lax.argmax(worth, 0, jnp.int32), 0)
 
-    `without` is as in `spare`.
-    """
-    middles = rules.zone_middles(state.prepared.fleet.area, state.num_zones_each_way)
-    way = distance(state.plans.place[:, :, None], middles[:, None]) * state.prepared.pace[:, None]
-    is_spare, needed = spare(state, without)
-    worth = without - WAY * way
-    moves = is_spare & (jnp.max(worth, axis=-1) > needed + ENOUGH)
-    return jnp.where(moves, 1 + jax.lax.argmax(worth, 1, jnp.int32), 0)
+
+def _of(vehicle: jax.Array, values: jax.Array) -> jax.Array:
+    """`f32[...]` of `f32[..., V]`, that of one vehicle (`i32[]`)."""
+    return jax.lax.dynamic_index_in_dim(values, jnp.maximum(vehicle, 0), axis=-1, keepdims=False)
+
+
+def sent(state: State) -> jax.Array:
+    """`i32[V]`, the drivers' actions: the spare vehicle goes to its target."""
+    vehicle = jnp.arange(state.plans.free.shape[0], dtype=jnp.int32)
+    return jnp.where(vehicle == spare(state), target(state), 0)

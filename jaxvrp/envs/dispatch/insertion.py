@@ -13,13 +13,11 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from jaxvrp.envs.dispatch.plans import DEADLINE, LOAD, SLACK, Plans, Prepared, Request, distance
+from jaxvrp.envs.dispatch.plans import DEADLINE, LOAD, SLACK, Plans, Prepared, Request, at_position, distance
 from jaxvrp.envs.dispatch.schedule import (
     Positions,
-    at_position,
     followed_by,
     index_of,
-    least_from,
     positions,
     sums,
 )
@@ -133,17 +131,16 @@ def _offer_deliveries(prepared: Prepared, plans: Plans, request: Request) -> Off
     possible = fit.fits & has_room[:, None] & request.exists
     added = jnp.where(possible, fit.way_there + fit.way_on - at.arc, jnp.inf)
     position = _first(added <= jnp.min(added, axis=-1, keepdims=True) + TIE)
-    is_there = index_of(added.shape[-1]) == position[:, None]
-    begin, pushed = at_position(is_there, fit.begin), at_position(is_there, fit.reach - at.path)
+    begin, pushed = at_position(position, fit.begin), at_position(position, fit.reach - at.path)
     moved = jnp.where(index_of(plans.start.shape[-1]) < position[:, None], plans.start, _pushed(plans, at, pushed))
-    loads = jnp.where(instance.is_drone, at_position(is_there, at.leave), at.leave[:, 0]) - instance.stop_time
-    is_end = index_of(added.shape[-1]) == plans.num_stops[:, None]
-    home_slack = at_position(is_end, at.latest) - jnp.maximum(
-        at_position(is_end, at.leave + at.arc), pushed + at_position(is_end, at.path)
+    loads = jnp.where(instance.is_drone, at_position(position, at.leave), at.leave[:, 0]) - instance.stop_time
+    end = plans.num_stops
+    home_slack = at_position(end, at.latest) - jnp.maximum(
+        at_position(end, at.leave + at.arc), pushed + at_position(end, at.path)
     )
     slack = jnp.minimum(home_slack, request.dropoff_deadline - begin)
     slack = jnp.minimum(slack, jnp.min(jnp.where(plans.present, plans.stops[DEADLINE] - moved, jnp.inf), axis=-1))
-    return _checked(plans, at_position(is_there, added), (position, position, loads, begin, slack, moved))
+    return _checked(plans, at_position(position, added), (position, position, loads, begin, slack, moved))
 
 
 def _offer_rides(prepared: Prepared, plans: Plans, request: Request) -> Offers:
@@ -154,7 +151,6 @@ def _offer_rides(prepared: Prepared, plans: Plans, request: Request) -> Offers:
     drop = _fit(prepared, at, request.dropoff, request.dropoff_earliest, request.dropoff_deadline)
     carried = followed_by(plans.aboard, plans.aboard[:, None] + sums(plans.stops[LOAD]))
     is_full = carried + request.load > prepared.capacity[:, None]
-    full_from = least_from(jnp.where(is_full, index.astype(jnp.float32), jnp.inf))
     has_room = (plans.num_stops + 2 <= plans.start.shape[-1]) & request.exists
 
     # The drop-off right after the pickup.
@@ -165,46 +161,46 @@ def _offer_rides(prepared: Prepared, plans: Plans, request: Request) -> Offers:
     fits_next &= at.legal & ~is_full & has_room[:, None] & (reach_next <= at.latest + SLACK)
     added_next = jnp.where(fits_next, pick.way_there + ride + drop.way_on - at.arc, jnp.inf)
 
-    # The drop-off at a later position: `[V, j, i]`, so that the least over j is taken across lanes.
+    # The drop-off at a later position.
     added_pick, added_drop = pick.way_there + pick.way_on - at.arc, drop.way_there + drop.way_on - at.arc
-    pushed = jnp.where(pick.fits & has_room[:, None], pick.reach - at.path, jnp.inf)
+    pushed = jnp.where(pick.fits & has_room[:, None] & ~is_full, pick.reach - at.path, jnp.inf)
     path_before = followed_by(jnp.zeros_like(plans.free), at.path[:, :-1])
     deadline = jnp.minimum(request.dropoff_deadline, NEVER)  # finite, so that it refuses a pickup that does not fit
     room = jnp.minimum(deadline, at.latest - stop_time - drop.way_on)
     room = jnp.where(drop.fits, room - stop_time - drop.way_there - path_before + SLACK, -jnp.inf)
-    is_later = (index[:, None] > index) & (index[:, None] < full_from[:, None, :])
-    fits_later = is_later & (pushed[:, None, :] <= room[:, :, None])
-    least_drop = jnp.min(jnp.where(fits_later, added_drop[:, :, None], jnp.inf), axis=-2)
+    least_drop, is_open = jnp.full_like(added_drop, jnp.inf), jnp.ones_like(is_full)
+    for later in range(1, index.size):  # not as a table of pairs, which takes longer to write than to fill
+        is_open &= (index >= later) | ~is_full[:, later, None]
+        fits_later = (index < later) & is_open & (pushed <= room[:, later, None])
+        least_drop = jnp.minimum(least_drop, jnp.where(fits_later, added_drop[:, later, None], jnp.inf))
 
     least = jnp.minimum(added_next, added_pick + least_drop)
     added = jnp.min(least, axis=-1)
     first = _first(least <= added[:, None] + TIE)
-    is_first = index == first[:, None]
-    pushed_there = at_position(is_first, pushed)
-    fits = (
-        (index > first[:, None]) & (index < at_position(is_first, full_from)[:, None]) & (pushed_there[:, None] <= room)
-    )
-    by_drop = jnp.where(fits, at_position(is_first, added_pick)[:, None] + added_drop, jnp.inf)
-    by_drop = jnp.where(is_first, added_next, by_drop)
+    pushed_there, behind_first = at_position(first, pushed), index > first[:, None]
+    full_from = jnp.min(jnp.where(is_full & behind_first, index, index.size), axis=-1, keepdims=True)
+    fits = behind_first & (index < full_from) & (pushed_there[:, None] <= room)
+    by_drop = jnp.where(fits, at_position(first, added_pick)[:, None] + added_drop, jnp.inf)
+    by_drop = jnp.where(index == first[:, None], added_next, by_drop)
     second = _first(by_drop <= added[:, None] + TIE)
-    is_second, is_next = index == second[:, None], first == second
+    is_next = first == second
 
     arrive = jnp.maximum(
-        at_position(is_second, at.leave), pushed_there + at_position(is_second, path_before) + stop_time[:, 0]
+        at_position(second, at.leave), pushed_there + at_position(second, path_before) + stop_time[:, 0]
     )
-    begin_later = jnp.maximum(request.dropoff_earliest, arrive + at_position(is_second, drop.way_there))
+    begin_later = jnp.maximum(request.dropoff_earliest, arrive + at_position(second, drop.way_there))
     pickup_start, dropoff_start = (
-        at_position(is_first, pick.begin),
-        jnp.where(is_next, at_position(is_first, begin_next), begin_later),
+        at_position(first, pick.begin),
+        jnp.where(is_next, at_position(first, begin_next), begin_later),
     )
-    reach = dropoff_start + stop_time[:, 0] + at_position(is_second, drop.way_on)
+    reach = dropoff_start + stop_time[:, 0] + at_position(second, drop.way_on)
     between = _pushed(plans, at, pushed_there)
-    behind = _pushed(plans, at, reach - at_position(is_second, at.path))
+    behind = _pushed(plans, at, reach - at_position(second, at.path))
     stop = index[:-1]
     moved = jnp.where(stop < first[:, None], plans.start, jnp.where(stop < second[:, None], between, behind))
     slack = jnp.minimum(request.pickup_deadline - pickup_start, request.dropoff_deadline - dropoff_start)
     slack = jnp.minimum(slack, jnp.min(jnp.where(plans.present, plans.stops[DEADLINE] - moved, jnp.inf), axis=-1))
-    return _checked(plans, at_position(is_second, by_drop), (first, second, pickup_start, dropoff_start, slack, moved))
+    return _checked(plans, at_position(second, by_drop), (first, second, pickup_start, dropoff_start, slack, moved))
 
 
 def _pushed(plans: Plans, at: Positions, to: jax.Array) -> jax.Array:

@@ -206,42 +206,39 @@ def _roving(state: State, scales: _Scales) -> list[jax.Array]:
 
 
 def _spare(state: State) -> list[jax.Array]:
-    is_spare, needed = cover.spare(state, cover.need(state)[1])
-    return [jnp.minimum(needed, 4.0), is_spare.astype(jnp.float32)]
+    vehicle = jnp.arange(state.plans.free.shape[0], dtype=jnp.int32)
+    return [jnp.minimum(cover.needed(state), 4.0), (vehicle == cover.spare(state)).astype(jnp.float32)]
 
 
 def static_zones(state: State) -> jax.Array:
     """`f32[2, Z]`, the numbers of `ZONE_STATIC`."""
-    middles = rules.zone_middles(state.prepared.fleet.area, state.num_zones_each_way)
-    return _Scales(state).place(middles)
+    return _Scales(state).place(cover.middles(state))
 
 
 def dynamic_zones(state: State) -> jax.Array:
     """`f32[6, Z]`, the numbers of `ZONE_DYNAMIC`."""
     instance, zones, vehicles = state.prepared.fleet, state.num_zones_each_way, _Scales(state).vehicles
     where = rules.zone_of(instance.area, zones, state.plans.goal)
-    is_there = (where == jnp.arange(zones * zones, dtype=jnp.int32)[:, None]) & rules.idle(state)
-    waiting = jnp.sum(is_there, axis=-1, dtype=jnp.float32)
-    near = jnp.sum(cover.cover(state, rules.zone_middles(instance.area, zones)), axis=-1)
+    is_there = (where[:, None] == jnp.arange(zones * zones, dtype=jnp.int32)) & rules.idle(state)[:, None]
+    waiting = jnp.sum(is_there, axis=0, dtype=jnp.float32)
     assert state.demand is not None
     share = state.demand / jnp.maximum(jnp.sum(state.demand), 1.0)
-    left, without = cover.need(state)
-    sent = cover.sent(state, without)
-    is_target = jnp.sum(jnp.arange(1, zones * zones + 1, dtype=jnp.int32)[:, None] == sent, axis=-1, dtype=jnp.float32)
-    planes = [jnp.ones_like(share), share, waiting / vehicles, near / vehicles, jnp.minimum(left, 4.0), is_target]
-    return jnp.stack(planes)
+    covered = cover.cover(state)
+    left = jnp.minimum(cover.need(cover.demand(state), covered), 4.0)
+    is_target = (jnp.arange(1, zones * zones + 1, dtype=jnp.int32) == cover.target(state)).astype(jnp.float32)
+    return jnp.stack([jnp.ones_like(share), share, waiting / vehicles, covered / vehicles, left, is_target])
 
 
 def _day(state: State, scales: _Scales) -> list[jax.Array]:
     instance = state.prepared.fleet
-    number = jnp.arange(state.prepared.table.shape[0], dtype=jnp.int32)
-    known = (number <= state.step) & (number < state.prepared.num_requests)
-    lately = known & (state.prepared.table[:, COLUMNS["arrival"]] > state.now - LATELY * instance.horizon)
+    arrivals, since = state.prepared.table[:, COLUMNS["arrival"]], state.now - LATELY * instance.horizon
+    before = jnp.searchsorted(arrivals, since, side="right", method="scan_unrolled").astype(jnp.int32)
+    lately = jnp.minimum(state.step + 1, state.prepared.num_requests) - before
     num_idle = jnp.sum(rules.idle(state), dtype=jnp.float32)
     return [
         state.now * scales.per_time,
         jnp.clip((instance.horizon - state.now) * scales.per_time, 0.0, 1.0),
-        jnp.sum(lately, dtype=jnp.float32) / scales.vehicles,
+        lately / scales.vehicles,
         jnp.sum(state.plans.num_stops, dtype=jnp.float32) / scales.vehicles / state.plans.start.shape[-1],
         num_idle / scales.vehicles,
     ]

@@ -150,6 +150,12 @@ class Plans(struct.PyTreeNode):
         return jnp.sum(self.present, axis=-1, dtype=jnp.int32)
 
 
+def at_position(position: jax.Array, values: jax.Array) -> jax.Array:
+    """`f32[..., V]` from `f32[..., V, S]`, at one position of each vehicle (`i32[V]`); at the nearest there is."""
+    position = jnp.broadcast_to(position[:, None], (*values.shape[:-1], 1))
+    return jnp.take_along_axis(values, jnp.maximum(position, 0), axis=-1, mode="clip")[..., 0]
+
+
 class Begun(struct.PyTreeNode):
     """What vehicles began in a span of time.
 
@@ -241,21 +247,20 @@ def advance(prepared: Prepared, plans: Plans, until: jax.Array, now: jax.Array) 
     """
     begun = begun_by(prepared, plans, until)
     count = jnp.sum(begun, axis=-1, dtype=jnp.int32)
-    is_last = begun & (jnp.arange(begun.shape[-1], dtype=jnp.int32) == count[:, None] - 1)
     left = without_first(plans, count)
     if prepared.fleet.depot is None:
-        return _ride_on(prepared, plans, left, begun, is_last, now)
-    return _fly_home(prepared, plans, left, begun, is_last, now)
+        return _ride_on(prepared, plans, left, begun, count, now)
+    return _fly_home(prepared, plans, left, begun, count, now)
 
 
 def _ride_on(
-    prepared: Prepared, plans: Plans, left: Plans, begun: jax.Array, is_last: jax.Array, now: jax.Array
+    prepared: Prepared, plans: Plans, left: Plans, begun: jax.Array, count: jax.Array, now: jax.Array
 ) -> tuple[Plans, Begun]:
     """Vehicles are free where and when they end the stop that they have begun last; those without a plan go on."""
     load, late = plans.stops[LOAD], _late(plans, begun)
-    any_begun = begun.any(axis=-1)
-    place = jnp.where(any_begun, jnp.sum(jnp.where(is_last, plans.stops[:2], 0.0), axis=-1), plans.place)
-    ended = jnp.sum(jnp.where(is_last, plans.start, 0.0), axis=-1) + prepared.fleet.stop_time
+    any_begun = count > 0
+    place = jnp.where(any_begun, at_position(count - 1, plans.stops[:2]), plans.place)
+    ended = at_position(count - 1, plans.start) + prepared.fleet.stop_time
     left = left.replace(
         place=place,
         free=jnp.where(any_begun, ended, plans.free),
@@ -282,13 +287,12 @@ def drifted(prepared: Prepared, plans: Plans, now: jax.Array) -> tuple[Plans, ja
 
 
 def _fly_home(
-    prepared: Prepared, plans: Plans, left: Plans, begun: jax.Array, is_last: jax.Array, now: jax.Array
+    prepared: Prepared, plans: Plans, left: Plans, begun: jax.Array, count: jax.Array, now: jax.Array
 ) -> tuple[Plans, Begun]:
     """Vehicles can load again when they are back from the trip that they have begun last."""
     instance = prepared.fleet
     ended = plans.start + instance.stop_time[:, None] + way_home(prepared, plans)
-    home = jnp.sum(jnp.where(is_last, ended, 0.0), axis=-1)
-    any_begun = begun.any(axis=-1)
+    home, any_begun = at_position(count - 1, ended), count > 0
     free = jnp.where(any_begun, home + instance.turnaround, plans.free)
     left = left.replace(free=jnp.where(left.num_stops == 0, jnp.maximum(free, now), free))
     loaded = jnp.where(begun, leaves(prepared, plans) - plans.stops[DUE], 0.0)

@@ -6,6 +6,7 @@ import math
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import struct
 
 from jaxvrp.envs.dispatch import plans as plans_module
@@ -79,9 +80,10 @@ class State(struct.PyTreeNode):
 
 def zone_middles(area: jax.Array, zones: int) -> jax.Array:
     """`f32[2, zones * zones]`, the middles of the zones of a grid over the `area`, `f32[2, 2]`, row by row."""
-    share = (jnp.arange(zones, dtype=jnp.float32) + 0.5) / zones
-    x, y = jnp.tile(share, zones), jnp.repeat(share, zones)
-    return area[0][:, None] + jnp.stack([x, y]) * (area[1] - area[0])[:, None]
+    # Of NumPy: XLA moves what is computed here out of loops, for each caller by itself, and then shares nothing of it.
+    share = (np.arange(zones, dtype=np.float32) + np.float32(0.5)) / np.float32(zones)
+    middle = np.stack([np.tile(share, zones), np.repeat(share, zones)])
+    return area[0][:, None] + middle * (area[1] - area[0])[:, None]
 
 
 def zone_of(area: jax.Array, zones: int, place: jax.Array) -> jax.Array:

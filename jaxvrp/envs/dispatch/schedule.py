@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from jaxvrp.envs.dispatch.plans import DEADLINE, EARLIEST, Plans, Prepared, distance, way_home
+from jaxvrp.envs.dispatch.plans import DEADLINE, EARLIEST, Plans, Prepared, at_position, distance, way_home
 
 
 class Positions(struct.PyTreeNode):
@@ -35,11 +35,6 @@ class Positions(struct.PyTreeNode):
 
 def index_of(size: int) -> jax.Array:
     return jnp.arange(size, dtype=jnp.int32)
-
-
-def at_position(is_there: jax.Array, values: jax.Array) -> jax.Array:
-    """`f32[V]` from `f32[V, S + 1]`, where `is_there`, one position of each vehicle."""
-    return jnp.sum(jnp.where(is_there, values, 0.0), axis=-1)
 
 
 def sums(values: jax.Array) -> jax.Array:
@@ -84,11 +79,11 @@ def positions(prepared: Prepared, plans: Plans) -> Positions:
     if instance.depot is not None:
         before, after, leave, legal = _between_trips(prepared, plans, before, after, leave)
         leads_on = index <= count
-        began = jnp.where(instance.is_drone, at_position(index == count, jnp.where(legal, leave, 0.0)), leave[:, 0])
+        began = jnp.where(instance.is_drone, at_position(plans.num_stops, jnp.where(legal, leave, 0.0)), leave[:, 0])
         end = jnp.minimum(instance.horizon, began + instance.max_trip)[:, None]
     arc = jnp.where(leads_on, distance(before, after) * prepared.pace[:, None], 0.0)
     if is_noisy and instance.depot is not None:
-        home = at_position(index == count, leave + arc)[:, None]
+        home = at_position(plans.num_stops, leave + arc)[:, None]
         end = jnp.where(instance.is_drone[:, None] | (count == 0), end, jnp.maximum(end, home))
     path = sums(jnp.where(leads_on & (index > 0), arc + stop_time, 0.0))
     bound = jnp.where(index < count, deadline, jnp.where(index == count, end, jnp.inf))

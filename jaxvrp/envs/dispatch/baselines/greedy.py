@@ -105,7 +105,7 @@ class CoverActor(AcceptActor):
     def send(self, key: jax.Array, state: State) -> jax.Array:
         """`i32[V]`, see the class."""
         del key
-        return cover.sent(state, cover.need(state)[1])
+        return cover.sent(state)
 
 
 def choose_by(state: State, district: Number, floor: Number, rate: Number) -> jax.Array:

@@ -14,9 +14,9 @@ import jax.numpy as jnp
 from flax import struct
 
 from jaxvrp.envs.dispatch.insertion import TIE
-from jaxvrp.envs.dispatch.plans import DEADLINE, EARLIEST, LOAD, SLACK, Plans, Prepared, distance
+from jaxvrp.envs.dispatch.plans import DEADLINE, EARLIEST, LOAD, SLACK, Plans, Prepared, at_position, distance
 from jaxvrp.envs.dispatch.replan import FAR, LEAST_GAIN, Planned, where
-from jaxvrp.envs.dispatch.schedule import at_position, followed_by, in_order, index_of, least_from, least_until, sums
+from jaxvrp.envs.dispatch.schedule import followed_by, in_order, index_of, least_from, least_until, sums
 
 MOVES = 40
 """Moves of a round; they take about as long as a round of ruin and recreate."""
@@ -283,7 +283,7 @@ def _scheduled(parcels: Parcels, rows: _Rows, orders: jax.Array) -> _Schedule:
     loads = jnp.where(rows.is_drone, load, jnp.sum(load, axis=1, keepdims=True))
     on_time = (start <= stops[DEADLINE] + SLACK) & (loads <= rows.capacity)
     flies = (start + flight <= fleet.horizon + SLACK) & (home + flight <= rows.max_trip + SLACK)
-    is_home = at_position(index == count, leave + arc)[:, None] <= end + SLACK
+    is_home = at_position(count[:, 0], leave + arc)[:, None] <= end + SLACK
     is_kept = jnp.where(exists, on_time & jnp.where(rows.is_drone, flies, is_home), True).all()
 
     # A drone is back by the horizon from each flight; a vehicle, from its only trip.

@@ -12,7 +12,7 @@ from flax import struct
 
 from jaxvrp.envs.dispatch.insertion import offers
 from jaxvrp.envs.dispatch.plans import SLACK, Plans, Prepared, Request, distance
-from jaxvrp.envs.dispatch.schedule import index_of, least_from, least_until, sums
+from jaxvrp.envs.dispatch.schedule import index_of, sums
 
 WINDOW = 12
 """Stops of a ride's vehicle among which a request is inserted: those around its time."""
@@ -67,7 +67,11 @@ def best_place(prepared: Prepared, routes: Routes, request: Request, luck: jax.A
 
 
 def _most_until(values: jax.Array) -> jax.Array:
-    return -least_until(-values)
+    return jax.lax.cummax(values, axis=values.ndim - 1)
+
+
+def _least_from(values: jax.Array) -> jax.Array:
+    return jax.lax.cummin(values, axis=values.ndim - 1, reverse=True)
 
 
 def _put(row: Row, position: jax.Array, number: jax.Array, mark: jax.Array | bool) -> Row:
@@ -104,7 +108,7 @@ def _time_rides(prepared: Prepared, vehicle: jax.Array, row: Row) -> Routes:
     leg = jnp.where(exists, leg, 0.0)
     path = sums(jnp.where(exists, leg + _shifted(jnp.full_like(leg, stop_time), 0.0), 0.0))
     start = path + _most_until(jnp.maximum(jnp.where(exists, earliest - path, 0.0), 0.0))
-    latest = path + least_from(jnp.where(exists, deadline - path, jnp.inf))
+    latest = path + _least_from(jnp.where(exists, deadline - path, jnp.inf))
     planes = {
         "start": jnp.where(exists, start, jnp.inf),
         "x": x,
@@ -179,10 +183,10 @@ def _time_parcels(prepared: Prepared, vehicle: jax.Array, row: Row) -> Routes:
     path = sums(jnp.where(exists, leg + stop_time + jnp.where(is_first, back, 0.0), 0.0))
     loads_at = _most_until(jnp.where(is_first, path - stop_time - home, 0.0))
     released = _most_until(jnp.maximum(jnp.where(exists, arrival - loads_at, 0.0), 0.0))
-    shift = least_from(jnp.where(is_last, released, jnp.inf))
+    shift = _least_from(jnp.where(is_last, released, jnp.inf))
     ends = path + stop_time + home
     due = jnp.where(is_last, jnp.minimum(deadline, instance.horizon - stop_time - home), deadline)
-    spare = least_from(jnp.where(exists, due - path, jnp.inf))
+    spare = _least_from(jnp.where(exists, due - path, jnp.inf))
     carried = sums(jnp.where(exists, load, 0.0))
     begin = jnp.where(count > 0, jnp.max(jnp.where(exists, ends, 0.0)) + turnaround, 0.0)
     shift_before = jnp.where(index > 0, jnp.roll(jnp.where(exists, shift, -jnp.inf), 1), 0.0)
@@ -201,8 +205,8 @@ def _time_parcels(prepared: Prepared, vehicle: jax.Array, row: Row) -> Routes:
         "spare": jnp.where(is_end, instance.horizon + turnaround - begin, spare),
         "spare_of_trip": _most_until(jnp.where(is_first, spare, -jnp.inf)),
         "spare_after": jnp.where(index == count - 1, instance.horizon - ends, jnp.roll(spare, -1)),
-        "duration": least_from(jnp.where(is_last, ends, jnp.inf)) - loads_at - stop_time,
-        "carried": least_from(jnp.where(is_last, carried, jnp.inf))
+        "duration": _least_from(jnp.where(is_last, ends, jnp.inf)) - loads_at - stop_time,
+        "carried": _least_from(jnp.where(is_last, carried, jnp.inf))
         - _most_until(jnp.where(is_first, carried - load, 0.0)),
         "is_last": is_last.astype(jnp.float32),
         "is_end": is_end.astype(jnp.float32),
