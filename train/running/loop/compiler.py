@@ -71,16 +71,16 @@ class Compiler:
     ) -> Callable[..., Any]:
         """A program, traced now, for arguments like these: arrays, or their shapes and dtypes.
 
-        With `quick` by the options `QUICK`, on a CPU. A call waits until it is compiled, and raises what the compiler
-        raised. What is not jitted is given back. The first arguments may be given, as a `functools.partial`; they are
-        no part of the program.
+        With `quick` by the options `QUICK`, on a CPU, unless all of JAX is to optimise even less. A call waits until it
+        is compiled, and raises what the compiler raised. What is not jitted is given back. The first arguments may be
+        given, as a `functools.partial`; they are no part of the program.
         """
         jitted, given = (program.func, program.args) if isinstance(program, functools.partial) else (program, ())
         if not isinstance(jitted, jax.stages.Wrapped):
             return program
         compiled = self._kept.get(name)
         if compiled is None:
-            options = QUICK if quick and jax.default_backend() == "cpu" else None
+            options = QUICK if quick and _optimizes_on_cpu() else None
             compiled = self._threads.submit(jitted.lower(*given, *like).compile, options)
         if name is not None:
             self._kept[name] = compiled
@@ -89,3 +89,7 @@ class Compiler:
             return compiled.result()(*given, *arguments)
 
         return call
+
+
+def _optimizes_on_cpu() -> bool:
+    return jax.default_backend() == "cpu" and not jax.config.values["jax_disable_most_optimizations"]

@@ -42,8 +42,16 @@ def held(monkeypatch):
     go_on.set()
 
 
+@pytest.fixture
+def optimized():
+    """As users compile, and not as tests do."""
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", True)
+
+
 @pytest.mark.parametrize("quick", [False, True])
-def test_a_program_gives_what_it_gives(quick):
+def test_a_program_gives_what_it_gives(quick, optimized):
     program, numbers = jax.jit(lambda x: jnp.sin(x) @ x), jnp.linspace(0.0, 1.0, 9)
     with Compiler() as compiler:
         compiled = compiler.compile(program, jax.eval_shape(lambda: numbers), quick=quick)
