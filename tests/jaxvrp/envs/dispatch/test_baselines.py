@@ -32,6 +32,9 @@ def states():
     return found
 
 
+run = jax.jit(play_episodes, static_argnums=(0, 1))
+
+
 def chosen(actor, playing):
     action, _ = jax.jit(actor.act)(jax.random.key(3), actor.init(1), *playing)
     return jax.device_get(action)
@@ -125,7 +128,6 @@ def test_cover_sends_the_vehicle_that_is_needed_least_to_where_vehicles_are_need
 def test_rollout_is_legal_and_serves_no_less(scenario):
     env, batch = ENVS[scenario], days_of(scenario, 4)
     planner = RolloutActor(env, samples=2, length=REQUESTS)
-    run = jax.jit(play_episodes, static_argnums=(0, 1))
     plain, ahead = (run(env, actor, batch, jax.random.key(1)) for actor in (AcceptActor(), planner))
     assert (ahead["invalid_actions"] == 0).all()
     assert ahead["value_served"].mean() > 0.9 * plain["value_served"].mean()
@@ -135,7 +137,7 @@ def test_rollout_is_legal_and_serves_no_less(scenario):
 @pytest.mark.parametrize("scenario", ENVS)
 def test_hindsight_keeps_every_promise_and_serves_more(scenario):
     env, batch = ENVS[scenario], without_late_openings(days_of(scenario, 6))
-    plain = jax.jit(play_episodes, static_argnums=(0, 1))(env, AcceptActor(), batch, jax.random.key(1))
+    plain = run(env, AcceptActor(), batch, jax.random.key(1))
     few, found = (
         jax.device_get(with_hindsight(as_float32(batch), jax.random.key(2), rounds=rounds, max_stops=16))
         for rounds in (1, 200)

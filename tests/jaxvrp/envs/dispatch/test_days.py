@@ -17,7 +17,7 @@ from jaxvrp.envs.dispatch.env import DISPATCHER
 from jaxvrp.envs.dispatch.plan import plan_of
 from jaxvrp.envs.dispatch.problem.day_file import FORMAT, parse_day, read_days
 from jaxvrp.episodes import record_episode
-from tests.jaxvrp.envs.dispatch.small_days import DAYS, ENVS, NOISY, each, padded, play
+from tests.jaxvrp.envs.dispatch.small_days import COUNT, DAYS, ENVS, NOISY, each, padded, play
 from train import solve
 
 
@@ -117,8 +117,7 @@ def test_a_mistake_in_a_day_is_one_line(damage, says, town, write):
 
 
 def test_what_can_never_be_served_is_noted_and_rejected(town, write):
-    town["requests"].append(ride("Dee", 20, dropoff_deadline=21))
-    town["requests"].append(ride("Eli", 30, load=3))
+    town["requests"][1:] = ride("Dee", 20, dropoff_deadline=21), ride("Eli", 30, load=3)
     path = write(json.dumps(town), "town.json")
     with pytest.warns(UserWarning, match=r"town.json: no vehicle can ever serve Dee and 1 more; rejected whatever is"):
         solution = solve.solve(path, method="accept")
@@ -193,9 +192,10 @@ def test_a_day_by_hand_is_the_day_that_was_known(scenario, noise):
     env = ENVS[scenario].replace(**noise)
     # Two programs; with noise they differ by the last bit of a place.
     same = functools.partial(np.testing.assert_allclose, rtol=1e-6) if noise else np.testing.assert_array_equal
-    days = each(padded([DAYS[scenario](np.random.default_rng(5))]))
-    batch = jax.tree.map(lambda leaf: leaf[None], days[0])
-    (states, _), actions = play(env, batch, jax.random.key(2), 0.0)
+    rng = np.random.default_rng(5)
+    drawn = [DAYS[scenario](rng) for _ in range(COUNT)]
+    batch = padded([day.replace(travel_seed=np.int32(i)) for i, day in enumerate(drawn)] if noise else drawn)
+    days, ((states, _), actions) = each(batch), play(env, batch, jax.random.key(2), 0.0)
     step, start = jax.jit(env.step), jax.jit(env.reset_to)
 
     def known(count):

@@ -148,7 +148,7 @@ def test_what_is_late_is_made_no_later_and_what_is_new_is_planned_in_time(played
 
 
 def test_a_late_stop_does_not_block_what_comes_after_it():
-    env = jaxvrp.make("dispatch", num_vehicles=1, max_requests=3, zones=1, travel_noise=0.5)
+    """All legs take three times the mean, and all requests are given to the only vehicle."""
     day = jaxvrp.envs.dispatch.make_instance(
         [0.0, 0.0, 8.0],
         [[2.0, 0.0], [4.0, 0.0], [5.0, 0.0]],
@@ -159,17 +159,15 @@ def test_a_late_stop_does_not_block_what_comes_after_it():
         speed=30.0,
         horizon=60.0,
     )
-    state, _ = jax.jit(env.reset_to)(day)
-    slow = state.prepared.factors.replace(actual=jnp.full_like(state.prepared.factors.actual, 3.0))
-    state = state.replace(prepared=state.prepared.replace(factors=slow))
-    take = {"dispatcher": np.int32([1]), "vehicle": np.zeros(1, np.int32)}
-    step = jax.jit(env.step)
-    state, _ = step(state, take)
-    state, timestep = step(state, take)
-    start, deadline = np.asarray(state.plans.start[0]), np.asarray(state.plans.stops[3, 0])
+    batch = padded([day.replace(travel_seed=np.int32(0))] * COUNT)
+    slow = jnp.full((COUNT, FLEET, 2 * REQUESTS), 3.0)
+    take = {"dispatcher": np.ones((REQUESTS + 1, COUNT, 1), np.int32)}
+    take["vehicle"] = np.zeros((REQUESTS + 1, COUNT, FLEET), np.int32)
+    states, timesteps = jax.device_get(driven_with(NOISY_ENVS["ride_pooling"], batch, slow, take))
+    start, deadline = states.plans.start[1, 0, 0], states.plans.stops[1, 0, 3, 0]
     is_late = np.isfinite(start) & (start > deadline)
-    assert is_late.any() and timestep.action_mask["dispatcher"][0].tolist() == [True, True]
-    np.testing.assert_array_equal(state.offers.moved[0][is_late], start[is_late])
+    assert is_late.any() and timesteps.action_mask["dispatcher"][1, 0, 0].tolist() == [True, True, False, False]
+    np.testing.assert_array_equal(states.offers.moved[1, 0, 0][is_late], start[is_late])
 
 
 @pytest.mark.parametrize("scenario", ENVS)

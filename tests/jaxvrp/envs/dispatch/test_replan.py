@@ -32,6 +32,30 @@ def replanned(state, rounds):
     return plans, growth, planned_travel(state.prepared, state.plans), planned_travel(state.prepared, plans)
 
 
+travel_of = jax.jit(jax.vmap(planned_travel))
+
+
+@pytest.fixture(scope="module")
+def few(states):
+    """What few rounds of the environment make of the states: as `replanned`."""
+    return jax.device_get(replanned(states, 12))
+
+
+@pytest.fixture(scope="module")
+def searched(states):
+    """The numbers of some states, first of twelve with few open stops, then of a sixth; they; and what is found."""
+    open_stops = np.flatnonzero(states.plans.num_stops.sum(axis=-1) <= 6)[:FEW]
+    assert len(open_stops) == FEW
+    numbers = np.concatenate([open_stops, np.arange(0, len(states.step), 6)])
+    chosen = jax.tree.map(lambda leaf: leaf[numbers], states)
+    found = search.replanned(chosen.prepared, chosen.plans, jax.random.key(0), rounds=150)
+    return numbers, chosen, jax.device_get(found)
+
+
+FEW = 12
+"""States whose least travel is known by brute force."""
+
+
 def stops_of(plans):
     """Per state, the requests that are planned and whether they are picked up or dropped off."""
     numbers = np.asarray(plans.stops[:, [5, 4]]) * np.asarray(plans.present)[:, None]
@@ -47,8 +71,8 @@ def due_of(plans):
     }
 
 
-def test_nobody_is_dropped_no_plan_is_late_and_travel_shrinks(states):
-    plans, growth, before, after = jax.device_get(replanned(states, 12))
+def test_nobody_is_dropped_no_plan_is_late_and_travel_shrinks(states, few):
+    plans, growth, before, after = few
     assert stops_of(plans) == stops_of(states.plans)
     np.testing.assert_allclose(growth.sum(axis=-1), (after - before).sum(axis=-1), atol=1e-3)
     assert (growth.sum(axis=-1) <= 1e-3).all() and (growth.sum(axis=-1) < -0.1).mean() > 0.1
@@ -58,39 +82,29 @@ def test_nobody_is_dropped_no_plan_is_late_and_travel_shrinks(states):
     jax.tree.map(np.testing.assert_array_equal, again, plans)
 
 
-def test_search_drops_nobody_keeps_promises_and_beats_what_the_environment_does(states):
-    """At most of the travel that few rounds of the environment leave, and never more than before; in a third."""
-    few = jax.device_get(replanned(states, 12))[0]
-    states, few = jax.tree.map(lambda leaf: leaf[::3], (states, few))
-    args = states.prepared, states.plans, jax.random.key(0)
-    found = jax.device_get(search.replanned(*args, rounds=150))
+def test_search_drops_nobody_keeps_promises_and_beats_what_the_environment_does(few, searched):
+    """At most of the travel that few rounds of the environment leave, and never more than before."""
+    numbers, states, found = searched
     assert stops_of(found.plans) == stops_of(states.plans)
     late = np.where(found.plans.present, found.plans.start - found.plans.stops[:, 3], 0.0)
     assert late.max() < 5e-3
-    travel, before, after = (
-        np.asarray(jax.vmap(planned_travel)(states.prepared, plans)).sum(axis=-1)
-        for plans in (found.plans, states.plans, few)
-    )
+    before, after = (travel[numbers].sum(axis=-1) for travel in few[2:])
+    travel = np.asarray(travel_of(states.prepared, found.plans)).sum(axis=-1)
     np.testing.assert_allclose(found.travel.sum(axis=-1), travel, 1e-5)
     assert (travel <= before + 1e-3).all() and travel.mean() < after.mean() - 0.1
     for name in ("place", "free", "aboard"):
         np.testing.assert_array_equal(getattr(found.plans, name), getattr(states.plans, name))
 
 
-def test_search_finds_the_least_travel_of_all_plans(states):
+def test_search_finds_the_least_travel_of_all_plans(few, searched):
     """Where few stops are open; brute force also says that no plan breaks a promise: less than all cannot be."""
-    few = np.flatnonzero(states.plans.num_stops.sum(axis=-1) <= 6)[:12]
-    assert len(few) == 12
-    chosen = jax.tree.map(lambda leaf: leaf[few], states)
-    found = search.replanned(chosen.prepared, chosen.plans, jax.random.key(2), rounds=150).travel.sum(axis=-1)
-    plans = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), chosen.plans)
-    least = [
-        least_travel(day, jax.tree.map(lambda leaf, i=i: leaf[i], plans))
-        for i, day in enumerate(each(chosen.prepared.instance))
-    ]
-    before = np.asarray(jax.vmap(planned_travel)(chosen.prepared, chosen.plans)).sum(axis=-1)
+    numbers, states, found = searched
+    plans = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), states.plans)
+    days = each(states.prepared.instance)[:FEW]
+    least = [least_travel(day, jax.tree.map(lambda leaf, i=i: leaf[i], plans)) for i, day in enumerate(days)]
+    before = few[2][numbers[:FEW]].sum(axis=-1)
     assert (before > np.array(least) + 0.1).sum() >= 3
-    np.testing.assert_allclose(found, least, atol=5e-3)
+    np.testing.assert_allclose(found.travel[:FEW].sum(axis=-1), least, atol=5e-3)
 
 
 @pytest.mark.slow("same_day")
@@ -115,9 +129,9 @@ def test_search_makes_nobody_late_nor_later(scenario):
 
 
 @pytest.mark.parametrize("states", ["same_day"], indirect=True)
-def test_search_of_parcels_keeps_trips_short_enough_and_what_vehicles_hold(states):
+def test_search_of_parcels_keeps_trips_short_enough_and_what_vehicles_hold(searched):
     """Recomputed in NumPy, stop by stop."""
-    found = jax.device_get(search.replanned(states.prepared, states.plans, jax.random.key(1), rounds=50))
+    _, states, found = searched
     fleet = jax.device_get(states.prepared.fleet)
     for day in range(len(found.travel)):
         for vehicle in range(found.travel.shape[1]):
