@@ -30,35 +30,26 @@ import hypothesis  # noqa: F401  (looks at objects of trio, which wandb brings, 
 import jax
 import numpy as np
 
+TOGETHER = ("jaxvrp/envs/dispatch", "jaxvrp/replay", "train/on_policy")
+"""Folders whose files go to one process of `--dist loadfile`: they share programs, which another would trace again."""
+
 LONGEST = (
     "train/running/loop/test_run.py",
     "jaxvrp/test_testing.py",
-    "jaxvrp/envs/dispatch/test_replan.py",
     "train/running/command/test_stages.py",
     "jaxvrp/envs/tsp_drone/sidekicks/test_sidekicks.py",
-    "jaxvrp/envs/dispatch/test_noise.py",
     "jaxvrp/envs/pcb/test_env.py",
-    "jaxvrp/envs/dispatch/test_days.py",
     "train/test_sweep.py",
-    "jaxvrp/envs/dispatch/test_baselines.py",
     "jaxvrp/policies/test_load.py",
-    "jaxvrp/replay/test_page.py",
     "test_lowering.py",
-    "jaxvrp/envs/dispatch/test_rules.py",
-    "jaxvrp/envs/dispatch/test_moment.py",
     "jaxvrp/envs/truck_drone/test_same_day.py",
     "jaxvrp/envs/truck_drone/test_parity.py",
     "train/test_bench.py",
-    "jaxvrp/envs/dispatch/test_env.py",
     "test_docs.py",
     "train/test_solve.py",
     "jaxvrp/envs/truck_drone/test_vrpd_tw.py",
-    "train/on_policy/test_comparison.py",
 )
-"""Files that take longest: they begin first, so that no process has one left when the others have ended."""
-
-TOGETHER = ("jaxvrp/envs/dispatch", "jaxvrp/replay", "train/on_policy")
-"""Folders whose files go to one process of `--dist loadfile`: they share programs, which another would trace again."""
+"""Other files that take longest: they begin first, so that no process has one left when the others have ended."""
 
 MOST_MEMORY = 5 * 2**29
 """Bytes; a test process that holds more lets go of the programs of the files that it is through with."""

@@ -43,10 +43,10 @@ def few(states):
 
 @pytest.fixture(scope="module")
 def searched(states):
-    """The numbers of some states, first of twelve with few open stops, then of a sixth; they; and what is found."""
+    """The numbers of some states, first of twelve with few open stops, then of a third; they; and what is found."""
     open_stops = np.flatnonzero(states.plans.num_stops.sum(axis=-1) <= 6)[:FEW]
     assert len(open_stops) == FEW
-    numbers = np.concatenate([open_stops, np.arange(0, len(states.step), 6)])
+    numbers = np.concatenate([open_stops, np.arange(0, len(states.step), 3)])
     chosen = jax.tree.map(lambda leaf: leaf[numbers], states)
     found = search.replanned(chosen.prepared, chosen.plans, jax.random.key(0), rounds=150)
     return numbers, chosen, jax.device_get(found)
@@ -91,7 +91,7 @@ def test_search_drops_nobody_keeps_promises_and_beats_what_the_environment_does(
     before, after = (travel[numbers].sum(axis=-1) for travel in few[2:])
     travel = np.asarray(travel_of(states.prepared, found.plans)).sum(axis=-1)
     np.testing.assert_allclose(found.travel.sum(axis=-1), travel, 1e-5)
-    assert (travel <= before + 1e-3).all() and travel.mean() < after.mean() - 0.1
+    assert (travel <= before + 1e-3).all() and travel[FEW:].mean() < after[FEW:].mean() - 0.1
     for name in ("place", "free", "aboard"):
         np.testing.assert_array_equal(getattr(found.plans, name), getattr(states.plans, name))
 
