@@ -4,7 +4,6 @@ import ctypes
 import gc
 import os
 import pathlib
-import platform
 import signal
 import sys
 
@@ -14,9 +13,6 @@ from benchmarks import fast_compilation
 
 os.environ.setdefault("JAX_NUM_CPU_DEVICES", "2")
 os.environ.update({**fast_compilation.variables(), **os.environ})
-if platform.machine() in ("x86_64", "AMD64"):
-    # Instructions are chosen among few: a program compiles in a sixth less. What is measured is not compiled so.
-    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_max_isa=SSE4_2"
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(pathlib.Path.home() / ".cache" / "jaxvrp-tests"))
 # Also the hundreds of tiny programs of plain calls: together they take longer than the large ones.
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
