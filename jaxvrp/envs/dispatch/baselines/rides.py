@@ -12,7 +12,6 @@ each, where a round of `jaxvrp.envs.dispatch.replan` takes 200.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -416,7 +415,7 @@ def _inserted(rides: Rides, tours: Tours, numbers: jax.Array, luck: jax.Array) -
         done.append(_Changes(vehicle, order, rows, travel))
         is_complete &= fits | (number < 0)
         if step + 1 < len(numbers):
-            least = _apart(rides, _least_by_pickup, *_apart(rides, _parts, planes, order, rows, batch))
+            least = _apart(rides, _least_by_pickup, _apart(rides, _parts, planes, order, rows, batch))
             rank = jnp.where(index == vehicle, jnp.min(least, axis=0)[:, None] - luck, rank)
     return jax.tree.map(lambda *leaves: jnp.concatenate(leaves, axis=-2), *done), is_complete
 
@@ -440,7 +439,7 @@ def _with_ride(
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Order, schedule and travel of a plan with a ride where it costs least."""
     at = _apart(rides, _parts, vehicles, order, rows, ride)
-    order = _apart(rides, _longer, order, ride, at, _apart(rides, _least_by_pickup, *at))
+    order = _apart(rides, _longer, order, ride, at, _apart(rides, _least_by_pickup, at))
     return order, *_scheduled(rides, vehicles, order)
 
 
@@ -501,18 +500,6 @@ def _later(a: Any, b: Any) -> jax.Array:
     return jax.lax.select(a > b, a, b)
 
 
-def _drops(positions: list[_Position]) -> list[list[jax.Array]]:
-    """For a pickup at each position, minutes added by the drop-off at each later one; inf where it does not fit."""
-    drops, never = [], jnp.full_like(positions[0].room, jnp.inf)
-    for first, at in enumerate(positions):
-        pushed, added = at.pushed, []
-        for later in positions[first + 1 :]:
-            pushed = _later(pushed, later.barrier)
-            added.append(jax.lax.select(pushed <= later.room, later.drop_added, never))
-        drops.append(added)
-    return drops
-
-
 def _least_of_plans(vehicles: jax.Array, order: jax.Array, rows: jax.Array, ride: _Ride) -> jax.Array:
     """The least minutes that rides add to plans, inf where they do not fit.
 
@@ -520,16 +507,20 @@ def _least_of_plans(vehicles: jax.Array, order: jax.Array, rows: jax.Array, ride
     """
     steps = range(order.shape[0])
     positions = [_position(vehicles, order[k] >= 0, rows[:, k], rows[:2, k + 1], ride) for k in steps]
-    least = functools.reduce(_sooner, [at.whole for at in positions])
-    for at, drops in zip(positions[:-1], _drops(positions), strict=False):
-        least = _sooner(least, at.pick_added + functools.reduce(_sooner, drops))
+    never = jnp.full_like(positions[0].room, jnp.inf)
+    least = never
+    for step, at in enumerate(positions):
+        pushed, drop = at.pushed, never
+        for later in positions[step + 1 :]:
+            pushed = _later(pushed, later.barrier)
+            drop = _sooner(drop, jax.lax.select(pushed <= later.room, later.drop_added, never))
+        least = _sooner(least, _sooner(at.whole, at.pick_added + drop))
     has_room = jnp.where(ride.has_pickup, order[-2], order[-1]) < 0
     return jnp.where(has_room, least, jnp.inf)
 
 
-def _least_by_pickup(*parts: jax.Array) -> jax.Array:
+def _least_by_pickup(at: _Position) -> jax.Array:
     """The least minutes that a ride adds with its pickup at each position, `[S, ...]`; inf where it can't be."""
-    at = _Position(*parts)
     index, least, pushed = _steps(at.whole), jnp.full_like(at.whole, jnp.inf), at.pushed
     for later in range(1, at.whole.shape[0]):
         is_behind = index < later
