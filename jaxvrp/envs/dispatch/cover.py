@@ -60,9 +60,9 @@ def demand(state: State) -> jax.Array:
     return known / jnp.mean(known)
 
 
-def need(demand: jax.Array, cover: jax.Array) -> jax.Array:
-    """The demand (`f32[...]`) that so much cover leaves."""
-    return demand * jnp.exp(-COVERED * cover)
+def need(wanted: jax.Array, covered: jax.Array) -> jax.Array:
+    """What so much cover (`f32[...]`) leaves of a demand (`f32[...]`)."""
+    return wanted * jnp.exp(-COVERED * covered)
 
 
 def needed(state: State) -> jax.Array:
@@ -78,6 +78,11 @@ def spare(state: State) -> jax.Array:
     idle = rules.idle(state)
     least = jax.lax.argmin(jnp.where(idle, needed(state), jnp.inf), 0, jnp.int32)
     return jnp.where(idle.any(), least, -1)
+
+
+def is_spare(state: State) -> jax.Array:
+    """`bool[V]`, whether each vehicle is the spare one."""
+    return jnp.arange(state.plans.free.shape[0], dtype=jnp.int32) == spare(state)
 
 
 def target(state: State) -> jax.Array:
@@ -97,5 +102,4 @@ def _of(vehicle: jax.Array, values: jax.Array) -> jax.Array:
 
 def sent(state: State) -> jax.Array:
     """`i32[V]`, the drivers' actions: the spare vehicle goes to its target."""
-    vehicle = jnp.arange(state.plans.free.shape[0], dtype=jnp.int32)
-    return jnp.where(vehicle == spare(state), target(state), 0)
+    return jnp.where(is_spare(state), target(state), 0)

@@ -206,8 +206,7 @@ def _roving(state: State, scales: _Scales) -> list[jax.Array]:
 
 
 def _spare(state: State) -> list[jax.Array]:
-    vehicle = jnp.arange(state.plans.free.shape[0], dtype=jnp.int32)
-    return [jnp.minimum(cover.needed(state), 4.0), (vehicle == cover.spare(state)).astype(jnp.float32)]
+    return [jnp.minimum(cover.needed(state), 4.0), cover.is_spare(state).astype(jnp.float32)]
 
 
 def static_zones(state: State) -> jax.Array:

@@ -13,7 +13,7 @@ each, where a round of `jaxvrp.envs.dispatch.replan` takes 200.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -117,12 +117,14 @@ class _Changes(struct.PyTreeNode):
     travel: jax.Array
 
 
-class _Position(NamedTuple):
-    """What a position is to a ride.
+class _Position(struct.PyTreeNode):
+    """What a position is to a ride; a drop-off alone is a whole ride.
 
-    Minutes added by the whole ride there (inf where it does not fit), by its pickup, and by its drop-off; to when the
-    first stop would be pushed, and to when it may be; inf where the vehicle is full, else -inf. A drop-off alone is a
-    whole ride.
+    Attributes:
+        whole: minutes added by the whole ride there, inf where it does not fit.
+        pick_added, drop_added: minutes added by its pickup, and by its drop-off.
+        pushed, room: to when the first stop would be pushed, less its path, and to when it may be.
+        barrier: inf where the vehicle is full, else -inf.
     """
 
     whole: jax.Array
@@ -382,15 +384,11 @@ def _put_in(old: jax.Array, vehicle: jax.Array, new: jax.Array) -> jax.Array:
 
 
 def _with(tours: Tours, changes: _Changes) -> Tours:
-    order, rows, travel = (
-        _put_in(old, changes.vehicle, new)
-        for old, new in (
-            (tours.order, changes.order),
-            (tours.rows, changes.rows),
-            (tours.travel, changes.travel),
-        )
+    return tours.replace(
+        order=_put_in(tours.order, changes.vehicle, changes.order),
+        rows=_put_in(tours.rows, changes.vehicle, changes.rows),
+        travel=_put_in(tours.travel, changes.vehicle, changes.travel),
     )
-    return tours.replace(order=order, rows=rows, travel=travel)
 
 
 def _inserted(rides: Rides, tours: Tours, numbers: jax.Array, luck: jax.Array) -> tuple[_Changes, jax.Array]:
@@ -456,7 +454,7 @@ def _parts(vehicles: jax.Array, order: jax.Array, rows: jax.Array, ride: _Ride) 
     ride = ride.replace(pickup=ride.pickup[:, None], dropoff=ride.dropoff[:, None])
     at = _position(vehicles, order >= 0, rows[:, :-1], rows[:2, 1:], ride)
     has_room = jnp.where(ride.has_pickup, order[-2], order[-1]) < 0
-    return at._replace(whole=jnp.where(has_room, at.whole, jnp.inf), pushed=jnp.where(has_room, at.pushed, jnp.inf))
+    return at.replace(whole=jnp.where(has_room, at.whole, jnp.inf), pushed=jnp.where(has_room, at.pushed, jnp.inf))
 
 
 def _position(vehicles: jax.Array, leads_on: jax.Array, row: jax.Array, after: jax.Array, ride: _Ride) -> _Position:

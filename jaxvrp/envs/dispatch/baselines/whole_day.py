@@ -66,14 +66,6 @@ def best_place(prepared: Prepared, routes: Routes, request: Request, luck: jax.A
     return find(prepared, routes, request, luck)
 
 
-def _most_until(values: jax.Array) -> jax.Array:
-    return jax.lax.cummax(values, axis=values.ndim - 1)
-
-
-def _least_from(values: jax.Array) -> jax.Array:
-    return jax.lax.cummin(values, axis=values.ndim - 1, reverse=True)
-
-
 def _put(row: Row, position: jax.Array, number: jax.Array, mark: jax.Array | bool) -> Row:
     """The row with one stop more, before the one at `position`."""
     index = index_of(row.number.shape[-1])
@@ -107,8 +99,8 @@ def _time_rides(prepared: Prepared, vehicle: jax.Array, row: Row) -> Routes:
     leg = jnp.hypot(x - _shifted(x, origin[0]), y - _shifted(y, origin[1])) * pace
     leg = jnp.where(exists, leg, 0.0)
     path = sums(jnp.where(exists, leg + _shifted(jnp.full_like(leg, stop_time), 0.0), 0.0))
-    start = path + _most_until(jnp.maximum(jnp.where(exists, earliest - path, 0.0), 0.0))
-    latest = path + _least_from(jnp.where(exists, deadline - path, jnp.inf))
+    start = path + jax.lax.cummax(jnp.maximum(jnp.where(exists, earliest - path, 0.0), 0.0))
+    latest = path + jax.lax.cummin(jnp.where(exists, deadline - path, jnp.inf), reverse=True)
     planes = {
         "start": jnp.where(exists, start, jnp.inf),
         "x": x,
@@ -181,16 +173,16 @@ def _time_parcels(prepared: Prepared, vehicle: jax.Array, row: Row) -> Routes:
     leg = jnp.where(exists, jnp.where(is_first, home, leg), 0.0)
     back = jnp.where(index > 0, stop_time + jnp.roll(home, 1) + turnaround, 0.0)
     path = sums(jnp.where(exists, leg + stop_time + jnp.where(is_first, back, 0.0), 0.0))
-    loads_at = _most_until(jnp.where(is_first, path - stop_time - home, 0.0))
-    released = _most_until(jnp.maximum(jnp.where(exists, arrival - loads_at, 0.0), 0.0))
-    shift = _least_from(jnp.where(is_last, released, jnp.inf))
+    loads_at = jax.lax.cummax(jnp.where(is_first, path - stop_time - home, 0.0))
+    released = jax.lax.cummax(jnp.maximum(jnp.where(exists, arrival - loads_at, 0.0), 0.0))
+    shift = jax.lax.cummin(jnp.where(is_last, released, jnp.inf), reverse=True)
     ends = path + stop_time + home
     due = jnp.where(is_last, jnp.minimum(deadline, instance.horizon - stop_time - home), deadline)
-    spare = _least_from(jnp.where(exists, due - path, jnp.inf))
+    spare = jax.lax.cummin(jnp.where(exists, due - path, jnp.inf), reverse=True)
     carried = sums(jnp.where(exists, load, 0.0))
     begin = jnp.where(count > 0, jnp.max(jnp.where(exists, ends, 0.0)) + turnaround, 0.0)
     shift_before = jnp.where(index > 0, jnp.roll(jnp.where(exists, shift, -jnp.inf), 1), 0.0)
-    shift_before = _most_until(jnp.where(index <= count, shift_before, 0.0))
+    shift_before = jax.lax.cummax(jnp.where(index <= count, shift_before, 0.0))
     is_end = index == count
     planes = {
         "start": jnp.where(exists, path + shift, jnp.inf),
@@ -203,11 +195,11 @@ def _time_parcels(prepared: Prepared, vehicle: jax.Array, row: Row) -> Routes:
         "shift": jnp.where(exists, shift, 0.0),
         "shift_before": shift_before,
         "spare": jnp.where(is_end, instance.horizon + turnaround - begin, spare),
-        "spare_of_trip": _most_until(jnp.where(is_first, spare, -jnp.inf)),
+        "spare_of_trip": jax.lax.cummax(jnp.where(is_first, spare, -jnp.inf)),
         "spare_after": jnp.where(index == count - 1, instance.horizon - ends, jnp.roll(spare, -1)),
-        "duration": _least_from(jnp.where(is_last, ends, jnp.inf)) - loads_at - stop_time,
-        "carried": _least_from(jnp.where(is_last, carried, jnp.inf))
-        - _most_until(jnp.where(is_first, carried - load, 0.0)),
+        "duration": jax.lax.cummin(jnp.where(is_last, ends, jnp.inf), reverse=True) - loads_at - stop_time,
+        "carried": jax.lax.cummin(jnp.where(is_last, carried, jnp.inf), reverse=True)
+        - jax.lax.cummax(jnp.where(is_first, carried - load, 0.0)),
         "is_last": is_last.astype(jnp.float32),
         "is_end": is_end.astype(jnp.float32),
     }
