@@ -324,7 +324,7 @@ class Gymnasium(Face):
 
 
 class GymnasiumBatch(Gymnasium):
-    """`to_gymnasium_vector`; what it counts is told at the end of an episode, so one of a single step is played."""
+    """`to_gymnasium_vector`."""
 
     def __init__(self, env: Environment, num_envs: int = 2):
         super().__init__(env)
@@ -339,8 +339,7 @@ class GymnasiumBatch(Gymnasium):
         return {self._role: _legal_rows(space, shape[: len(shape) - len(space.shape)], self._mask())}
 
     def play(self, values: Mapping[str, Any]) -> float:
-        infos = self._face.step(values[self._role])[4]
-        return float(infos["final_info"]["invalid_actions"].sum())
+        return float(self._face.step(values[self._role])[4]["invalid_actions"].sum())
 
 
 def _legal_rows(space: Space, batch: tuple[int, ...], mask: np.ndarray | None) -> Any:

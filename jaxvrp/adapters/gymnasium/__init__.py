@@ -63,7 +63,7 @@ def make_vector_env(
     *,
     mask_in_observation: bool = False,
     render_mode: str | None = None,
-    autoreset_mode: AutoresetMode | str = "SameStep",
+    autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
     **parameters: Any,
 ) -> GymnasiumVectorEnv:
     """`to_gymnasium_vector(jaxvrp.make(environment, **parameters), num_envs, ...)`, for `gymnasium.make_vec`."""

@@ -51,7 +51,7 @@ class GymnasiumVectorEnv(VectorEnv):
         env: Environment,
         num_envs: int,
         *,
-        autoreset_mode: AutoresetMode | str = AutoresetMode.SAME_STEP,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         mask_in_observation: bool = False,
         render_mode: str | None = None,
     ):

@@ -266,9 +266,12 @@ def test_an_id_makes_the_environment_and_the_batch(darp):
     expected, _ = to_gymnasium(darp).reset(seed=4)
     assert np.array_equal(played.reset(seed=4)[0]["observation"], expected)
     assert played.get_wrapper_attr("action_masks")().shape == (5,)
-    batch = gymnasium.make_vec("jaxvrp/darp-v0", 2, **sizes, autoreset_mode="NextStep")
+    batch = gymnasium.make_vec("jaxvrp/darp-v0", 2, **sizes)
     assert isinstance(batch, GymnasiumVectorEnv)
-    assert batch.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
+    theirs = gymnasium.make_vec("CartPole-v1", 2, vectorization_mode="sync")
+    assert batch.metadata["autoreset_mode"] is theirs.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
+    same = gymnasium.make_vec("jaxvrp/darp-v0", 2, **sizes, autoreset_mode="SameStep")
+    assert same.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
     assert np.array_equal(batch.reset(seed=4)[0][0], expected)
     with pytest.raises(ValueError, match=r"unknown parameter of 'darp': 'num_node'"):
         gymnasium.make("jaxvrp/darp-v0", num_node=4)
@@ -326,8 +329,8 @@ NUM_ENVS = 5
 
 @pytest.fixture(scope="module")
 def episodes(team):
-    """Steps of five teams; every third action is forbidden at the beginning."""
-    envs = to_gymnasium_vector(team(num_agents=2, max_steps=4), NUM_ENVS)
+    """Steps of five teams, with same-step resets; every third action is forbidden at the beginning."""
+    envs = to_gymnasium_vector(team(num_agents=2, max_steps=4), NUM_ENVS, autoreset_mode="SameStep")
     random = np.random.default_rng(0)
     begin = envs.reset(seed=3)
     return envs, begin, [envs.step(random.integers(0, 3, (NUM_ENVS, 2))) for _ in range(20)]
@@ -460,10 +463,10 @@ def test_a_team_is_named_by_its_role(team):
 def test_an_index_outside_of_the_space_is_counted_and_never_wraps_around(team, index):
     played, batch = to_gymnasium(team(num_agents=2)), to_gymnasium_vector(team(num_agents=2, max_steps=1), 2)
     played.reset(seed=0)
-    batch.reset(seed=0)
+    batch_valid = batch.reset(seed=0)[1]["valid"]
     assert played.step([1, index])[4]["invalid_actions"] == played._info["valid"][1]
     _, _, _, _, infos = batch.step([[1, index], [1, 1]])
-    assert infos["final_info"]["invalid_actions"][1] == 0
+    assert infos["invalid_actions"].tolist() == [batch_valid[0, 1], 0]
 
 
 @pytest.mark.parametrize(
