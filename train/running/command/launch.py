@@ -8,7 +8,7 @@ import itertools
 import os
 import pathlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -21,7 +21,6 @@ from train.config import RunConfig
 from train.running.command import command_line
 from train.running.command.command_line import Launch
 from train.running.command.stages import joined, split, stage_folder
-from train.running.folder.alive import SIGN, together
 from train.running.folder.checkpoint import Checkpoints
 from train.running.folder.lock import LOCK, locked
 from train.running.folder.resume import RecordedRun, check_same, resumed
@@ -30,7 +29,6 @@ from train.running.loop import loop
 from train.running.loop.compiler import Kept
 from train.running.loop.learner import Learner
 from train.running.loop.loop import Begin, Stage
-from train.running.loop.memory import check_memory, out_of_memory_told
 from train.running.shown.loggers import check_loggers
 from train.sharding import initialize
 
@@ -65,7 +63,7 @@ def main(algorithm: str, argv: Sequence[str] | None = None, *, kept: Kept | None
     begin = beginning(learners[0], start, trust=launch.trust) if start else None
     folder = pathlib.Path(launch.resume) if launch.resume else make_run_folder(launch, run)
     is_main = jax.process_index() == 0
-    with locked(folder) if is_main else contextlib.nullcontext(), together(folder), out_of_memory_told(folder):
+    with locked(folder) if is_main else contextlib.nullcontext(), out_of_memory_as_mistake(folder):
         if is_main and launch.resume is None:
             begin_run(folder, run)
         elif is_main and run != run_to_train(launch, algorithm):
@@ -74,14 +72,27 @@ def main(algorithm: str, argv: Sequence[str] | None = None, *, kept: Kept | None
 
 
 def checked_learner(config: RunConfig, make_train: Callable[[RunConfig], Learner]) -> Learner:
-    """The learner of a configuration, if it can be trained and memory holds it."""
+    """The learner of a configuration, if it can be trained."""
     try:
         learner = make_train(config)
         learner.config.check_training()
-        check_memory(learner, make_train)
     except (ValueError, TypeError) as error:
         raise UserError(str(error)) from None
     return learner
+
+
+@contextlib.contextmanager
+def out_of_memory_as_mistake(folder: pathlib.Path) -> Iterator[None]:
+    """What a device raises when it has no room left becomes a `UserError`; `folder` is that of the run."""
+    try:
+        yield
+    except jax.errors.JaxRuntimeError as error:
+        if "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        raise UserError(
+            f"out of memory ({str(error).splitlines()[0][:200]}); lower num_envs or another size, and start anew; "
+            f"{folder} keeps what was saved"
+        ) from None
 
 
 def train_stages(
@@ -204,7 +215,7 @@ def make_run_folder(launch: Launch, run: RecordedRun) -> pathlib.Path:
 def begin_run(folder: pathlib.Path, run: RecordedRun) -> None:
     """Write the resolved configuration of a new run into its folder, which this process has locked."""
     try:
-        if any(path.name != LOCK and not path.name.startswith(SIGN) for path in folder.iterdir()):
+        if any(path.name != LOCK for path in folder.iterdir()):
             raise UserError(f"the run folder {folder} is not empty; choose another --run_dir, or --resume {folder}")
         write_configuration(folder, run)
     except OSError as error:

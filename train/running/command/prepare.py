@@ -15,7 +15,6 @@ from jaxvrp.policies.networks import NETWORKS
 from jaxvrp.randomized import unwrapped
 from jaxvrp.testing import check_shapes
 from train.config import RunConfig, check_divides
-from train.running.loop.memory import check_environment
 from train.sharding import make_mesh
 
 Config = TypeVar("Config", bound=RunConfig)
@@ -31,7 +30,6 @@ def prepare(config: Config) -> tuple[Config, Environment, Environment, Mesh]:
     """
     config = fields.validate(config, "key")
     env = _seen_as_read(config)
-    check_environment(env)
     num_steps = config.randomize_steps / config.num_envs
     env = randomized(env, config.randomize, config.randomize_from, num_steps)
     check_shapes(env)
