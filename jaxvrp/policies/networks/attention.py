@@ -40,8 +40,12 @@ def _dense(size: int, gain: float = 2.0**0.5, *, use_bias: bool = True, name: st
 
 
 def _project(dense: nn.Dense, x: jax.Array) -> jax.Array:
-    """A dense layer over the last axis, of one matrix: more axes cost XLA's CPU kernels a factor of two."""
-    return dense(x.reshape(-1, x.shape[-1])).reshape(*x.shape[:-1], -1)
+    """A dense layer over the last axis, of one matrix: more axes cost XLA's CPU kernels a factor of two.
+
+    The barrier keeps transposed planes out of the product: XLA of JAX 0.10 cannot compile both in one kernel of a GPU.
+    """
+    matrix = jax.lax.optimization_barrier(x.reshape(-1, x.shape[-1]))
+    return dense(matrix).reshape(*x.shape[:-1], -1)
 
 
 def _slopes(key: jax.Array, shape: tuple[int, ...], dtype: Any = jnp.float32) -> jax.Array:
