@@ -190,6 +190,11 @@ def toolboxes(ending: str = "") -> Iterator[tuple[str, Toolbox]]:
     return ((name, _toolbox(entry)) for name, entry in entries if entry.toolbox is not None)
 
 
+def problem_endings() -> list[str]:
+    """The common endings of problem files, sorted."""
+    return sorted({ending for entry in _ENTRIES["environment"].values() for ending in entry.reads})
+
+
 def replay_kind(kind: str) -> ReplayKind:
     """How episodes of a `kind`, the registered name of an environment, are written and played.
 

@@ -28,6 +28,7 @@ from jaxvrp import Environment, registry, replay
 from jaxvrp.actor import Actor, RandomActor
 from jaxvrp.io.command_line import Parser, UserError, above_zero, index
 from jaxvrp.io.messages import cut, nearest
+from jaxvrp.io.other_problems import other_problem
 from jaxvrp.io.problem_files import DamagedFileError, UnknownFormatError, only_problem
 from jaxvrp.pictures import STILLS
 from jaxvrp.replay.sheets import plan_sheets
@@ -337,14 +338,21 @@ def read_problems(path: str | os.PathLike, env: str | None) -> tuple[str, Sequen
             raise UserError(f"cannot read {path}: {error.strerror}; give another file") from None
         except ValueError as error:
             mistakes[name] = error
+    raise UserError(other_problem(path) or (str(mistakes[env]) if env else _refusal(path, mistakes)))
+
+
+def _refusal(path: str | os.PathLike, mistakes: dict[str, ValueError]) -> str:
+    """Why no reader, by the name of its environment, takes a file, which is named once."""
     # A reader that knows the format says what is wrong; the other readers only say that they do not know it.
     sure: dict[str, ValueError] = {
         name: error for name, error in mistakes.items() if isinstance(error, DamagedFileError)
     }
     likely = {name: error for name, error in mistakes.items() if not isinstance(error, UnknownFormatError)}
-    named = (sure or likely or mistakes).items()
-    reasons = [str(error) if env else f"{name}: {error}" for name, error in named]
-    raise UserError(f"{path} is no problem that can be read ({'; '.join(reasons)})" if env is None else reasons[0])
+    named = sure or likely or mistakes
+    if named is mistakes:
+        return f"{path} is of no format that is read here; give one of {', '.join(registry.problem_endings())}"
+    reasons = [f"{name}: {str(error).removeprefix(str(path)).lstrip(',: ')}" for name, error in named.items()]
+    return f"{path} is no problem that can be read ({'; '.join(reasons)})"
 
 
 def _readers(env: str | None, ending: str) -> Iterator[tuple[str, InstanceFiles]]:

@@ -22,6 +22,7 @@ from jaxvrp.envs.tsp_drone.problem.operations import Operation
 from jaxvrp.envs.tsp_drone.problem.solution import solution_report
 from jaxvrp.envs.tsp_drone.rules import State
 from jaxvrp.io import plan_files
+from jaxvrp.io.other_problems import refusal
 from jaxvrp.io.problem_files import DamagedFileError, FileFormat, UnknownFormatError, read_problems
 from jaxvrp.replay.schema import list_of, object_with, optional, whole_number
 
@@ -59,6 +60,10 @@ def read_instances(path: str | os.PathLike) -> list[Instance]:
 
 
 def _of_folder(folder: Path) -> list[Instance]:
+    if any(
+        "PDSTSP" in part.upper() for part in folder.resolve().parts
+    ):  # of the same form, published beside the others
+        raise DamagedFileError(refusal(folder / NODES, "PDSTSP"))
     if missing := [name for name in FILES if not (folder / name).exists()]:
         raise DamagedFileError(f"{folder / NODES} needs {', '.join(missing)} beside it; give a whole folder")
     return [read_murray_chu(folder, endurance=endurance) for endurance in ENDURANCES]

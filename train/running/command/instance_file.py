@@ -17,6 +17,7 @@ from jaxvrp import Environment, InstanceFiles, TimeStep, registry
 from jaxvrp.actor import Actor
 from jaxvrp.episodes import record_episodes
 from jaxvrp.io.command_line import UserError, refuse_overwriting
+from jaxvrp.io.other_problems import other_problem
 from jaxvrp.io.problem_files import only_problem
 from jaxvrp.policies.environment import changed_parameters
 from jaxvrp.policies.folder import find_run
@@ -142,7 +143,7 @@ def _read(files: InstanceFiles, path: str, row: int | None, env: Environment) ->
     except OSError as error:
         raise UserError(f"--instance {path}: {error.strerror}; give another file") from None
     except ValueError as error:
-        raise UserError(f"--instance {error}") from None
+        raise UserError(f"--instance {other_problem(path) or error}") from None
     try:
         problem = only_problem(problems, row, path)
     except ValueError as error:
