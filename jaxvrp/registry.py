@@ -166,6 +166,8 @@ def make(name: str, **parameters: Any) -> Environment:
 def toolbox_of(subject: object) -> Toolbox:
     """The toolbox that belongs to an environment, or to one of its states; an empty one if there is none.
 
+    That of an environment has only the baselines that differ there.
+
     Raises:
         ValueError: the registered toolbox cannot be found.
     """
@@ -174,7 +176,8 @@ def toolbox_of(subject: object) -> Toolbox:
         for entry in entries:
             exact = entry.factory is ancestor
             if exact or ancestor.__module__ == entry.module or ancestor.__module__.startswith(entry.module + "."):
-                return _toolbox(entry)
+                toolbox = _toolbox(entry)
+                return toolbox.of(subject) if isinstance(subject, Environment) else toolbox
     return Toolbox()
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -216,6 +216,7 @@ class Toolbox:
         baselines: by name, `env -> Actor`: the opponents of a learned policy, besides random play; the
             strongest comes first, and `greedy` is another name of it, see `full_name`. The parameters of `env` may be
             traced: one program plays problems of one size, whatever their parameters.
+        repeated: `env -> names` of the baselines that play there as another one does, and are no players there.
         planners: likewise, slower ones that plan whole episodes when these begin. They can be imitated and compared
             with, but are not played in the table at the end of a training.
         lookahead: `(env, policy) -> planner` that continues with a policy; None if there is none.
@@ -240,6 +241,7 @@ class Toolbox:
     """
 
     baselines: Mapping[str, Callable[[Any], Actor]] = dataclasses.field(default_factory=dict)
+    repeated: Callable[[Any], Collection[str]] = lambda env: ()
     planners: Mapping[str, Callable[[Any], Actor]] = dataclasses.field(default_factory=dict)
     lookahead: Callable[[Any, Actor], Actor] | None = None
     searches: Mapping[str, Search] = dataclasses.field(default_factory=dict)
@@ -257,6 +259,12 @@ class Toolbox:
     changed: Callable[[Mapping[str, Any], Mapping[str, Any]], dict[str, Any]] | None = None
     forms: Callable[[Any], Sequence[Any]] = lambda env: (env,)
     sets: Mapping[str, ProblemSet] = dataclasses.field(default_factory=dict)
+
+    def of(self, env: Any) -> Toolbox:
+        """This toolbox without the baselines that only repeat another one in an environment."""
+        repeated = self.repeated(env)
+        own = {name: make for name, make in self.baselines.items() if name not in repeated}
+        return dataclasses.replace(self, baselines=own) if repeated else self
 
     def full_name(self, player: str) -> str:
         """The name of a player in tables: that of the first baseline for `greedy`, else the same name."""

@@ -17,9 +17,11 @@ TOOLBOX = Toolbox(
     baselines={
         "accept": lambda env: AcceptActor(),
         "threshold": ThresholdActor,
-        "relocate": lambda env: RelocateActor() if env.num_zones_each_way else AcceptActor(),
-        "cover": lambda env: CoverActor() if env.num_zones_each_way else AcceptActor(),
+        "relocate": lambda env: RelocateActor(),
+        "cover": lambda env: CoverActor(),
     },
+    # Without zones nobody is sent anywhere; with them, the tuned threshold is none.
+    repeated=lambda env: ("threshold",) if env.num_zones_each_way else ("relocate", "cover"),
     planners={"rollout": RolloutActor},
     searches={plan.SEARCH: search_moment},
     headlines=(

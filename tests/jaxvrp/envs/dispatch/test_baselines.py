@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxvrp import registry
 from jaxvrp.envs.dispatch import Stop, solution_report
 from jaxvrp.envs.dispatch.baselines import hindsight, whole_day
 from jaxvrp.envs.dispatch.baselines.greedy import AcceptActor, CoverActor, RelocateActor, ThresholdActor
@@ -14,7 +15,9 @@ from jaxvrp.envs.dispatch.baselines.whole_day import Row
 from jaxvrp.envs.dispatch.plans import prepare
 from jaxvrp.envs.dispatch.problem.instance import as_float32
 from jaxvrp.episodes import play_episodes
+from jaxvrp.randomized import randomize
 from tests.jaxvrp.envs.dispatch.small_days import COUNT, DAYS, ENVS, FLEET, REQUESTS, each, padded, play
+from train.running.loop.evaluator import baseline_actors
 
 
 def days_of(scenario, seed, count=16):
@@ -45,6 +48,19 @@ def test_accept_takes_the_least_added_travel(states):
     choice = chosen(AcceptActor(), states["same_day"])["dispatcher"][:, 0]
     added = np.where(timestep.action_mask["dispatcher"][:, 0, 1:], state.offers.added, np.inf)
     np.testing.assert_array_equal(choice, np.where(np.isinf(added).all(axis=1), 0, 1 + added.argmin(axis=1)))
+
+
+def test_a_rule_that_only_repeats_another_is_no_player(states):
+    players = {scenario: list(registry.toolbox_of(env).baselines) for scenario, env in ENVS.items()}
+    assert players == {"ride_pooling": ["accept", "relocate", "cover"], "same_day": ["accept", "threshold"]}
+    drawn = randomize(ENVS["same_day"], {"max_requests": [2, REQUESTS]})
+    assert list(registry.toolbox_of(drawn).baselines) == players["same_day"]
+    as_tuned = chosen(ThresholdActor(ENVS["ride_pooling"]), states["ride_pooling"])
+    accepted = chosen(AcceptActor(), states["ride_pooling"])
+    jax.tree.map(np.testing.assert_array_equal, as_tuned, accepted)
+    assert {name: list(baseline_actors(env)) for name, env in ENVS.items()} == {
+        name: [*known, "random"] for name, known in players.items()
+    }
 
 
 def test_threshold_sends_drones_far_away(states):
