@@ -199,7 +199,7 @@ def best_known(path: pathlib.Path) -> float | None:
     if not table.is_file():
         return None
     head, *lines = read_lines(table, "a table of best known costs")
-    columns = tuple(head.comma_separated())
+    columns = tuple(head.separated())
     column = next((name for name in ("optimal_cost", "cost") if name in columns), None)
     head.expect("instance" in columns and column is not None, "columns 'instance' and 'optimal_cost' or 'cost'")
     for line in lines:

@@ -40,7 +40,7 @@ def read_numbers(path: str | os.PathLike) -> tuple[Numbers, dict[str, np.ndarray
 
 
 def _numbers(line: Line, names: tuple[str, ...]) -> Numbers:
-    words = line.fields(names, line.text.split(), what="numbers")
+    words = line.fields(names, line.words(), what="numbers")
     return {
         name: line.whole(name, word, below=LARGEST) if name in WHOLE else line.real(name, word)
         for name, word in words.items()

@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import json
 import os
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 LARGEST_TEXT = 2**28
 """Bytes; text files of this project are far smaller."""
+
+MARKS = {
+    codecs.BOM_UTF32_LE: "UTF-32",
+    codecs.BOM_UTF32_BE: "UTF-32",
+    codecs.BOM_UTF16_LE: "UTF-16",
+    codecs.BOM_UTF16_BE: "UTF-16",
+}
+"""What texts in other encodings than UTF-8 begin with, the longest first."""
+
+LEADING = 1_000
+"""Bytes of a text by which UTF-16 is known where no mark says so."""
+
+CONTROL = re.compile(rb"[\x00-\x08\x0b\x0e-\x19\x1b-\x1f]")
+"""Bytes that no text has in any encoding of one byte for a character."""
+
+CTRL_Z = "\x1a"
+"""The end of a text, as old editors write it."""
 
 UNFINISHED = ".part"
 """The ending of files that are being written."""
@@ -28,6 +47,38 @@ def read_bytes(path: str | os.PathLike, largest: int) -> bytes:
     if len(content) > largest:
         raise ValueError(f"{path} is larger than {largest / 1e6:.3g} MB; give a smaller file")
     return content
+
+
+def decode_text(content: bytes, path: str | os.PathLike, remedy: str) -> str:
+    """The text of a file in UTF-8, without a byte order mark before it, and without Ctrl-Z behind it.
+
+    Raises:
+        ValueError: it is in another encoding, or no text, for which `remedy` is said; one line that names `path`.
+    """
+    if encoding := _encoding_of_two_bytes(content):
+        raise ValueError(f"{path} is in {encoding}; save it as UTF-8")
+    try:
+        text, wrong = content.decode("utf-8-sig"), content.find(0)
+    except UnicodeDecodeError as error:
+        text, wrong = "", error.start
+        if not CONTROL.search(content):
+            found = "one of Latin-1 or another encoding"
+            raise ValueError(
+                f"{path}, byte {wrong}: expected a character in UTF-8, found {found}; save it as UTF-8"
+            ) from None
+    if wrong >= 0:
+        raise ValueError(f"{path}, byte {wrong}: expected text, found binary data; {remedy}")
+    ended = text.rstrip()
+    return ended.rstrip(CTRL_Z) if ended.endswith(CTRL_Z) else text
+
+
+def _encoding_of_two_bytes(content: bytes) -> str | None:
+    """The encoding of a text with two bytes or more for a character: by its mark, or since every second one is 0."""
+    for mark, encoding in MARKS.items():
+        if content.startswith(mark):
+            return encoding
+    full, empty = sorted((content[:LEADING:2], content[1:LEADING:2]), key=lambda half: half.count(0))
+    return "UTF-16" if 2 * empty.count(0) > len(empty) > 1 and not CONTROL.search(full) else None
 
 
 def write_whole(path: str | os.PathLike, write: Callable[[Path], object]) -> None:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import yaml
 
 from jaxvrp.io.messages import shown
-from jaxvrp.io.whole_files import read_bytes
+from jaxvrp.io.whole_files import decode_text, read_bytes
 
 LARGEST_FILE = 2**18
 """Bytes; those that are shipped have a thousand."""
@@ -120,9 +120,8 @@ def _error(found: Any, problem: str) -> yaml.MarkedYAMLError:
 
 def read_yaml(path: pathlib.Path) -> Any:
     """The content of a YAML file, see `load_yaml`; raises a ValueError of one line, or an OSError."""
-    content = read_bytes(path, LARGEST_FILE)
+    content = decode_text(read_bytes(path, LARGEST_FILE), path, "give a YAML file")
     try:
-        return load_yaml(content.decode("utf-8"))
+        return load_yaml(content)
     except ValueError as error:
-        reason = error.reason if isinstance(error, UnicodeDecodeError) else error
-        raise ValueError(f"{path} is no valid YAML, {reason}; mend it there") from None
+        raise ValueError(f"{path} is no valid YAML, {error}; mend it there") from None

@@ -60,8 +60,8 @@ def test_the_rest_is_one_line(tmp_path, text, message):
 
 
 def test_bytes_that_are_no_text_are_refused(tmp_path):
-    (tmp_path / "a.json").write_bytes(b"\xff")
-    with pytest.raises(ValueError, match=r"a\.json is no JSON \('utf-8' codec can't decode .*\); write another$"):
+    (tmp_path / "a.json").write_bytes(b"\xff\x00")
+    with pytest.raises(ValueError, match=r"a\.json, byte 0: expected text, found binary data; write another$"):
         read_json(tmp_path / "a.json", "write another")
 
 

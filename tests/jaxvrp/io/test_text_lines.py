@@ -1,11 +1,14 @@
 """Lines of text: what is read, and that a mistake is named with file, line, expectation and remedy."""
 
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
 from jaxvrp.io import text_lines
+from jaxvrp.io.json_files import read_json
 from jaxvrp.io.text_lines import Line, read_lines, read_table
+from jaxvrp.io.whole_files import decode_text
 
 LINE = Line(Path("hand.txt"), 7, "a, b")
 
@@ -46,8 +49,83 @@ def test_an_empty_file_is_refused(file, content):
 
 
 def test_a_binary_file_is_refused(file):
-    path = file(b"ab\xff\xfe")
-    assert refused(read_lines, path, "a list") == f"{path}, byte 2: expected text, found binary data; give a list"
+    for content, byte in ((b"ab\xff\xfe\x00", 2), (b"ab\x00", 2), (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", 0)):
+        path, says = file(content), f"byte {byte}: expected text, found binary data; give a list"
+        assert refused(read_lines, path, "a list") == f"{path}, {says}"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "says"),
+    [
+        ("utf-16", "hand.txt is in UTF-16; save it as UTF-8"),
+        ("utf-16-be", "hand.txt is in UTF-16; save it as UTF-8"),
+        ("utf-16-le", "hand.txt is in UTF-16; save it as UTF-8"),
+        ("utf-32", "hand.txt is in UTF-32; save it as UTF-8"),
+        (
+            "latin-1",
+            "byte 8: expected a character in UTF-8, found one of Latin-1 or another encoding; save it as UTF-8",
+        ),
+        ("cp1252", "byte 8: expected a character in UTF-8, found one of Latin-1 or another encoding; save it as UTF-8"),
+    ],
+)
+@pytest.mark.parametrize("read", [read_lines, read_json])
+def test_another_encoding_is_named(file, read, encoding, says):
+    path = file('{"1": "Z\u00fcrich"}\n'.encode(encoding))
+    assert refused(read, path, "a list").endswith(says)
+
+
+def test_what_editors_put_around_a_text_is_left_out(file):
+    for content in (b"\xef\xbb\xbf[1]\r\n\x1a", b"[1]\n\x1a\x1a\n", b"[1]\x1a"):
+        assert read_json(file(content), "") == [1]
+        assert [(line.number, line.text) for line in read_lines(file(content), "a list")] == [(1, "[1]")]
+    assert decode_text(b"a\n\n", "", "") == "a\n\n" and decode_text(b"a\x1ab", "", "") == "a\x1ab"
+
+
+@pytest.mark.parametrize(
+    "content", ["1 2\n3 4\nEOF", "1 2\n3 4\n\nEof;;\n\x1a", "sep=;\n1 2\n;;\n3 4\n , \n", '"sep=,"\n1 2\n3 4']
+)
+def test_rows_that_say_nothing_are_left_out(file, content):
+    assert [line.text for line in read_lines(file(content.encode()), "a list")] == ["1 2", "3 4"]
+
+
+def test_the_end_alone_is_an_empty_file(file):
+    assert "found an empty file" in refused(read_lines, file(b"EOF\n"), "a list")
+    assert read_lines(file(b"\n;;\nEOF\n"), "a list", least=0) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "count", "fields"),
+    [
+        ("a,b,c", None, ["a", "b", "c"]),
+        ("a;b;c", None, ["a", "b", "c"]),
+        ("a\tb\tc", None, ["a", "b", "c"]),
+        ("a, b ,c,,", None, ["a", "b", "c"]),
+        ("a,,c,,", 4, ["a", "", "c", ""]),
+        ('"a;b", "c,d",', 2, ["a;b", "c,d"]),
+        ("0,5;1,25;2", None, ["0,5", "1,25", "2"]),
+        ("1,5;2,5;3,5", 3, ["1,5", "2,5", "3,5"]),
+        ("1,A;B,2", 3, ["1", "A;B", "2"]),
+        ("x", 1, ["x"]),
+    ],
+)
+def test_fields_are_between_commas_semicolons_or_tabs(text, count, fields):
+    assert Line(Path(), 1, text).separated(count) == fields
+
+
+@pytest.mark.parametrize(
+    "text", ["1 2.5 x", "1,2.5,x", "1;2.5;x;;", "1;2,5;x", "1, 2.5, x,", "1\t2.5\tx", "1 ; 2.5 ; x", "1\t2,5\tx"]
+)
+def test_words_are_between_spaces_commas_or_semicolons(text):
+    line = Line(Path(), 1, text)
+    assert line.fields(("n", "x", "name"), line.words()).keys() == {"n", "x", "name"}
+    first, second, third = line.words()
+    assert (line.whole("n", first), line.real("x", second), third) == (1, 2.5, "x")
+
+
+def test_a_comma_between_words_is_no_separator():
+    """Half of such a line would be read as other numbers than it means."""
+    line = Line(Path(), 1, "0,65 0,95 depot")
+    assert "found '0,65'" in refused(line.real, "x", line.words()[0])
 
 
 def test_a_missing_file_stays_an_operating_system_error(tmp_path):
@@ -84,9 +162,13 @@ def test_fields_are_between_commas_or_given():
     assert "correct the quotes" in refused(Line(Path(), 1, '"x').fields, ("p",))
 
 
-@pytest.mark.parametrize(("word", "value"), [("1.5", 1.5), ("-2", -2.0), ("1e3", 1000.0), ("-999999999999", -1e12 + 1)])
+@pytest.mark.parametrize(
+    ("word", "value"),
+    [("1.5", 1.5), ("-2", -2.0), ("1e3", 1000.0), ("-999999999999", -1e12 + 1), ("1.5D+02", 150), ("-2d-1", -0.2)],
+)
 def test_numbers_are_read(word, value):
     assert LINE.real("x", word) == value
+    assert LINE.exact("x", word) == Decimal(str(value)) and LINE.is_number(word)
 
 
 @pytest.mark.parametrize("word", ["", "x", "nan", "inf", "-inf", "1e12", "-1e300", "1,5"])
@@ -125,9 +207,11 @@ def test_whole_numbers_are_read():
 
 
 def test_a_table_has_its_columns_and_each_line_all_of_them(file):
-    path = file(b"name,cost,note\na,1,\nb,2,x\n")
-    rows = [(line.number, row["name"], row["cost"]) for line, row in read_table(path, "costs", ("cost", "name"))]
-    assert rows == [(2, "a", "1"), (3, "b", "2")]
+    for content in (b"name,Cost,note\na,1,\nb,2,x\n", b"NAME;COST;NOTE;\na;1\t;;\nb;2;x;\nEOF"):
+        path = file(content)
+        rows = [(line.number, row["name"], row["Cost"]) for line, row in read_table(path, "costs", ("Cost", "name"))]
+        assert rows == [(2, "a", "1"), (3, "b", "2")]
+    path = file(b"name,cost,note\n")
     assert refused(read_table, path, "costs", ("price",)).startswith(f"{path}, line 1: expected columns price")
     short = read_table(file(b"name,cost\na\n"), "costs", ("cost",))
     assert "line 2: expected the 2 fields 'name cost', found 1" in refused(list, short)

@@ -332,7 +332,7 @@ def test_damage_is_one_line_with_the_place(kind, damage, says, episodes, tmp_pat
         (b"[" * 100_000 + b"]" * 100_000, [], "is no JSON (more than 32 lists and objects within each other)"),
         (b'{"format": 1, "format": 2}', [], "is no JSON (the key 'format' stands twice in an object)"),
         (b'{"version": %s}' % (b"9" * 5000), [], "is no JSON (a whole number of 5000 digits; up to 18 are read)"),
-        (b"\xff\xfe", [], "is no JSON ('utf-8' codec can't decode"),
+        (b"\xff\xfe", [], "is in UTF-16; save it as UTF-8"),
         (b"[1]", [], "this is no episode"),
         (b"{}", ["-o", "in.json"], "-o is 'in.json', which would take the place of 'in.json'; choose another -o"),
         (b"{}", ["-o", "./in.json"], "-o is 'in.json', which would take the place of 'in.json'; choose another -o"),

@@ -59,7 +59,7 @@ def _read_canvas(path: Path, stem: str) -> tuple[float, float]:
     if not path.exists():
         raise ValueError(f"{path} does not exist: expected the size of {stem} there; write it, or give outline=...")
     header, *rows = read_lines(path, "a table of canvas sizes")
-    names = header.comma_separated()
+    names = [name.lower() for name in header.separated()]
     wanted = ("board", "canvas_width", "canvas_height")
     header.expect(set(wanted) <= set(names), f"the columns {', '.join(wanted)}", remedy)
     header.expect("".join(names).isprintable(), f"the columns {', '.join(wanted)}, printable", remedy)

@@ -46,14 +46,15 @@ def read_agatz(path: str | os.PathLike) -> Instance:
     size.expect(count == len(nodes), f"{len(nodes)} for the number of nodes, as lines follow, found {count}")
     locs = []
     for line in nodes:
-        words = line.text.split(maxsplit=2)
+        words = line.words()
         line.expect(len(words) >= 2, f"'x y name', found {line.text[:40]!r}")
         locs.append((line.real("x", words[0]), line.real("y", words[1])))
     max_flight, no_fly = np.inf, np.zeros(count)
     for line in limits:
-        words = line.text.split()
-        line.expect(len(words) == 2 and words[0] in ("#MAXFLY", "#NOVISIT"), "'#MAXFLY distance' or '#NOVISIT node'")
-        if words[0] == "#MAXFLY":
+        words = line.words()
+        limit = words[0].upper()
+        line.expect(len(words) == 2 and limit in ("#MAXFLY", "#NOVISIT"), "'#MAXFLY distance' or '#NOVISIT node'")
+        if limit == "#MAXFLY":
             max_flight = line.real("#MAXFLY", words[1])
             line.expect(max_flight > 0, f"a distance above 0 for #MAXFLY, found {words[1]!r}")
         else:
@@ -74,7 +75,7 @@ def read_operations(path: str | os.PathLike) -> list[Operation]:
     head.expect(count == len(lines), f"{len(lines)} for the number of operations, as lines follow, found {count}")
     operations = []
     for line in lines:
-        words = line.text.split()
+        words = line.words()
         line.expect(len(words) >= 4, "'start end fly internal', and the nodes between")
         names = ("start", "end", "fly", "internal")
         start, end, fly, count = (line.whole(name, word) for name, word in zip(names, words[:4], strict=True))
@@ -143,7 +144,7 @@ def _lines(path: str | os.PathLike, what: str) -> list[Line]:
     """Lines without comments; those that are empty then are left out."""
     lines = []
     for line in read_lines(path, what):
-        text = re.sub(r"/\*.*?\*/", " ", line.text).strip()
+        text = re.sub(r"/\*.*?\*/", " ", line.text).strip(" \t,;")
         line.expect("/*" not in text, "a comment that ends in the same line, with '*/'")
         if text:
             lines.append(Line(line.path, line.number, text))

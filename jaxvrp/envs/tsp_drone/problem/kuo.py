@@ -38,11 +38,9 @@ def read_kuo(
     """
     head, *lines = read_lines(path, "an instance of Kuo et al.", f"a line {','.join(COLUMNS)!r}")
     wanted = f"the line {','.join(COLUMNS)!r}, found {head.text[:40]!r}"
-    head.expect(tuple(word.strip() for word in head.comma_separated()) == COLUMNS, wanted)
+    head.expect(tuple(word.lower() for word in head.separated()) == COLUMNS, wanted)
     head.expect(bool(lines), "a line for each node below this one", "restore what is missing")
-    rows = [
-        [line.real(name, word) for name, word in line.fields(COLUMNS, line.comma_separated()).items()] for line in lines
-    ]
+    rows = [[line.real(name, word) for name, word in line.fields(COLUMNS).items()] for line in lines]
     x, y, demand, opens, closes, service = zip(*rows, strict=True)
     try:
         return make_instance(

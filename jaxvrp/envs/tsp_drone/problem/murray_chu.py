@@ -2,7 +2,7 @@
 
 `nodes.csv` has `node, x, y, number` in each line; the first node is the depot, and so is the last: the way back. Times
 are minutes, from row to column, the truck's in `tau.csv` and the drone's in `tauprime.csv`; `Cprime.csv` lists the
-customers that the drone can carry for.
+customers that the drone can carry for; it is empty if there are none.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def read_murray_chu(
     folder = Path(folder)
     locs = []
     for expected, line in enumerate(read_lines(folder / NODES, "lines 'node, x, y, number'")):
-        words = line.comma_separated()
+        words = line.separated(4)
         line.expect(len(words) == 4, f"the 4 fields 'node, x, y, number', found {len(words)}")
         number = line.whole("node", words[0], minimum=0)
         line.expect(number == expected, f"node {expected}, found {number}", "put the nodes in order")
@@ -45,8 +45,8 @@ def read_murray_chu(
     line.expect(locs[0] == locs[-1], f"the place of the depot again, found {locs[-1]}")
     count = len(locs) - 1
     no_fly = np.arange(count) > 0
-    for line in read_lines(folder / CARRIED, "a list of customers"):
-        for word in line.comma_separated():
+    for line in read_lines(folder / CARRIED, "a list of customers", least=0):
+        for word in line.separated():
             node = line.whole("a customer", word, minimum=1)
             line.expect(node < count, f"a customer from 1 to {count - 1}, found {node}")
             no_fly[node] = False
@@ -67,7 +67,7 @@ def _matrix(path: Path, count: int) -> np.ndarray:
     lines[0].expect(len(lines) == count + 1, f"{count + 1} lines, one for each node, found {len(lines)}")
     rows = []
     for line in lines:
-        words = line.comma_separated()
+        words = line.separated(count + 1)
         line.expect(len(words) == count + 1, f"{count + 1} times, one for each node, found {len(words)}")
         rows.append([line.real("a time", word) for word in words])
         line.expect(min(rows[-1]) >= 0, f"times of at least 0, found {min(rows[-1])}")

@@ -24,12 +24,9 @@ def is_one_line(path: str | os.PathLike) -> bool:
         ValueError: it is empty, or no text; one line.
         OSError: it cannot be read.
     """
-    words = read_lines(path, "a file with an instance 'x1 y1 x2 y2 ...' in each line")[0].text.split()
-    try:
-        numbers = [float(word) for word in words]
-    except ValueError:
-        return False
-    return len(numbers) > MOST_OTHERS or len(numbers) in (4, 6)
+    line = read_lines(path, "a file with an instance 'x1 y1 x2 y2 ...' in each line")[0]
+    words = line.words()
+    return all(map(line.is_number, words)) and (len(words) > MOST_OTHERS or len(words) in (4, 6))
 
 
 def read_one_line(path: str | os.PathLike, *, alpha: float = 2.0) -> list[Instance]:
@@ -41,7 +38,7 @@ def read_one_line(path: str | os.PathLike, *, alpha: float = 2.0) -> list[Instan
     """
     instances = []
     for line in read_lines(path, "a file with an instance 'x1 y1 x2 y2 ...' in each line"):
-        words = line.text.split()
+        words = line.words()
         line.expect(len(words) % 2 == 0, f"an even number of coordinates, found {len(words)}")
         locs = np.array([line.real("a coordinate", word) for word in words]).reshape(-1, 2)
         instances.append(make_instance(locs, drone_pace=1.0 / alpha))

@@ -70,7 +70,7 @@ class _Places:
 
     def __init__(self, folder: Path):
         lines = _table(folder / LOCATIONS, 6)
-        rows = np.array([[line.real("a number", word) for word in line.comma_separated()] for line in lines])
+        rows = np.array([[line.real("a number", word) for word in line.separated(6)] for line in lines])
         for node, (line, row) in enumerate(zip(lines, rows, strict=True)):
             line.expect(row[0] == node and row[1] == min(node, 1), f"node {node}, of type {min(node, 1)}")
         latitude, longitude = np.radians(rows[:, 2:4]).T
@@ -165,7 +165,7 @@ def _roads(path: Path, count: int) -> np.ndarray:
     """`f64[count, count]`, seconds."""
     times = np.full((count, count), np.nan)
     for line in (lines := _table(path, 4)):
-        words = line.comma_separated()
+        words = line.separated(4)
         start, end = (line.whole("a node", word, minimum=0) for word in words[:2])
         line.expect(max(start, end) < count, f"nodes below {count}, found {words[0]} and {words[1]}")
         times[start, end] = line.real("seconds", words[2])
@@ -177,10 +177,10 @@ def _roads(path: Path, count: int) -> np.ndarray:
 
 def _table(path: Path, columns: int) -> list[Line]:
     """The lines of a table without comments."""
-    lines = [line for line in read_lines(path, "a table of Murray & Raj") if not line.text.startswith("%")]
+    lines = [line for line in read_lines(path, "a table of Murray & Raj") if not line.text.lstrip('"').startswith("%")]
     if not lines:
         raise ValueError(f"{path}: expected a table of Murray & Raj, found comments only; give a whole file")
     for line in lines:
-        found = len(line.comma_separated())
+        found = len(line.separated(columns))
         line.expect(found == columns, f"{columns} numbers between commas, found {found}")
     return lines

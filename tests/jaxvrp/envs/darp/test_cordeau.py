@@ -70,7 +70,7 @@ BROKEN = {
     "empty": ("", f"line 1: expected {HEADER}, found an empty file"),
     "blank": ("\n \n\t\n", f"line 1: expected {HEADER}, found an empty file"),
     "binary": (b"\x93NUMPY\xff\xfe\x00", "byte 0: expected text, found binary data"),
-    "zeros": (b"\x00" * 40, f"line 1: expected the 5 numbers {HEADER}, found 1"),
+    "zeros": (b"\x00" * 40, "byte 0: expected text, found binary data; give a file in the format of"),
     "prose": ("An instance\n", f"line 1: expected the 5 numbers {HEADER}, found 2"),
     "short header": (TWO_REQUESTS.replace(" 6 30", " 6"), f"line 1: expected the 5 numbers {HEADER}, found 4"),
     "header only": (without(2, 3, 4, 5, 6, 7), "line 1: expected 5 or 3 node lines for a second number of 2"),

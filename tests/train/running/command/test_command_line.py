@@ -112,7 +112,7 @@ def parse(words, config_class=PPOConfig):
         ("a: [1\nb: 2\n", r"given\.yaml is no valid YAML, line 2: .*; mend it there"),
         ("- 1\n- 2\n", r"given\.yaml holds list, not 'key: value' lines"),
         ("just words\n", r"given\.yaml holds str, not 'key: value' lines"),
-        (b"\xff\xfe\x00", r"given\.yaml is no valid YAML"),
+        (b"\xff\xfe\x00", r"given\.yaml is in UTF-16; save it as UTF-8"),
         (b"a: \x01", r"given\.yaml is no valid YAML"),
         ("num_env: 3\n", r"unknown key 'num_env' in the file; did you mean 'num_envs'"),
         ("3: 4\n", r"unknown key '3' in the file"),
