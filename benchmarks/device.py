@@ -34,6 +34,7 @@ from benchmarks.training import Learning
 from jaxvrp import VecEnv
 from jaxvrp.actor import RandomActor
 from jaxvrp.io.command_line import Parser, positive
+from jaxvrp.io.messages import installing
 from jaxvrp.io.whole_files import write_json
 from train import aligned, entry
 from train.on_policy.config import PPOConfig
@@ -104,7 +105,7 @@ def peer(batch: int, steps: int) -> Row:
     """JaxMARL's MPE spread on this device."""
     player = PLAYERS["mpe"]
     if player.version is None:
-        return {"error": f"{player.package} is not installed; pip install -e '.[peers]'"}
+        return {"error": f"{player.package} is not installed; {installing('peers')}"}
     return {"steps_per_second": speed(player.build(batch, steps), batch * steps), "version": player.version}
 
 

@@ -239,8 +239,15 @@ def test_every_page_can_be_reached_from_the_index():
 
 def test_extras_exist():
     known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    named = {extra for page in PAGES for extra in re.findall(r"(?:jaxvrp|'\.)\[(\w+)\]", page.read_text())}
-    assert named <= set(known), f"no extra {named - set(known)} in pyproject.toml"
+    packages = ("jaxvrp", "jaxvrp_command", "train", "benchmarks", "docs")
+    sources = [
+        path for package in packages for path in (ROOT / package).rglob("*.*") if path.suffix in (".py", ".yaml")
+    ]
+    texts = {path: path.read_text() for path in [*PAGES, *sources]}
+    named = {extra for text in texts.values() for extra in re.findall(r"(?:'\.\[|installing\(['\"])(\w+)", text)}
+    assert "export" in named <= set(known), f"no extra {named - set(known)} in pyproject.toml"
+    # It is on no index: only a clone can be installed.
+    assert [path for path, text in texts.items() if re.search(r"pip install '?jaxvrp|jaxvrp\[", text)] == []
 
 
 def test_citation():

@@ -22,6 +22,7 @@ import jax
 import jaxvrp
 from jaxvrp import registry
 from jaxvrp.io.command_line import Parser, UserError, positive, refuse_overwriting
+from jaxvrp.io.messages import installing
 from jaxvrp.io.whole_files import UNFINISHED
 from jaxvrp.policies import program
 from jaxvrp.policies.actors import build_actors
@@ -88,7 +89,7 @@ def _write_program(out: pathlib.Path, folder: RunFolder, args: argparse.Namespac
     try:
         program.write_program(policy, out, folder.recorded.values)
     except ImportError:
-        raise UserError("exporting a program needs flatbuffers; install it: pip install 'jaxvrp[export]'") from None
+        raise UserError(f"exporting a program needs flatbuffers; {installing('export')}") from None
     except OSError as error:
         raise UserError(f"cannot write {out}: {error.strerror}; choose another file") from None
     print(f"wrote {out}: {out.stat().st_size / 1000:.0f} kB, for {', '.join(program.PLATFORMS)}, any batch")

@@ -22,7 +22,7 @@ import numpy as np
 from tqdm import tqdm
 
 from jaxvrp.io.command_line import INTERRUPTED, Interrupted, Parser, UserError, above_zero, index, positive
-from jaxvrp.io.messages import shown
+from jaxvrp.io.messages import installing, shown
 from jaxvrp.io.whole_files import write_whole
 from jaxvrp.io.yaml_text import read_yaml
 from jaxvrp.pictures import save_still
@@ -132,7 +132,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.epilog = "All other options are keys of the training (train.mappo --help), the same for every trial."
     args, keys = parser.parse_known_args(argv)
     if importlib.util.find_spec("optuna") is None:
-        raise UserError("sweeps need Optuna, which is not installed; pip install 'jaxvrp[sweep]'")
+        raise UserError(f"sweeps need Optuna, which is not installed; {installing('sweep')}")
     sweep = read_sweep(args, keys)
     study = open_study(sweep, args)
     stop = Stop()

@@ -22,6 +22,7 @@ from benchmarks import measure
 from benchmarks.measure import Spread, rates
 from benchmarks.peers.players import LEARNER_PAIRS, LEARNERS, PAIRS, PLAYERS, Pair, Player
 from jaxvrp.io.command_line import Parser, UserError, positive
+from jaxvrp.io.messages import installing
 from train import aligned, entry
 
 Record = dict[str, Any]
@@ -65,7 +66,7 @@ def measure_pair(pair: Pair, cores: int, args: argparse.Namespace) -> Record:
     for side, player in players.items():
         record[side] = {"label": player.label, "version": player.version, "decisions": player.decisions}
     if players["peer"].version is None:
-        return {**record, "error": f"{players['peer'].package} is not installed; pip install -e '.[peers]'"}
+        return {**record, "error": f"{players['peer'].package} is not installed; {installing('peers')}"}
     figures: dict[str, list[float]] = {"ours": [], "peer": []}
     for _ in range(args.repeats):
         for side, name in names.items():

@@ -268,7 +268,7 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
         "--search", type=positive, nargs="*", default=[300], help="rounds of ruin and recreate, a row for each number"
     )
     parser.add_argument("--tries", type=positive, default=1, help="of the search: the best plan counts (default: 1)")
-    parser.add_argument("--solvers", nargs="*", choices=tuple(SOLVERS), default=[], help="needs jaxvrp[solvers]")
+    parser.add_argument("--solvers", nargs="*", choices=tuple(SOLVERS), default=[], help="needs the extra 'solvers'")
     parser.add_argument(
         "--seconds", type=measure.seconds_option, default=10.0, help="CPU time of a solver, for each instance"
     )

@@ -1,6 +1,6 @@
 """Gumbel MuZero with an environment as its model, by `mctx`: no network, a baseline is the prior and the value.
 
-    pip install 'jaxvrp[mctx]'
+    pip install -e '.[mctx]'
     python docs/examples/mctx_planner.py darp num_nodes=10 --simulations 128
 
 Of teams, a simulation changes what one agent does, and the baseline decides for the others.

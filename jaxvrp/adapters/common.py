@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxvrp.environment import Environment, Instance, State
-from jaxvrp.io.messages import shown
+from jaxvrp.io.messages import installing, shown
 from jaxvrp.pictures.stills import to_pixels
 from jaxvrp.registry import toolbox_of
 
@@ -25,7 +25,7 @@ def missing_extra(extra: str, error: ModuleNotFoundError) -> ModuleNotFoundError
     """The one line to raise in place of `error`; `error` itself if it is some other module that was not found."""
     if error.name is None or error.name.partition(".")[0] != extra:
         return error
-    text = f"'{extra}' is not installed, and this adapter needs it: pip install jaxvrp[{extra}]"
+    text = f"'{extra}' is not installed, and this adapter needs it: {installing(extra)}"
     return ModuleNotFoundError(text, name=error.name)
 
 

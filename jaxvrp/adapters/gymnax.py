@@ -1,4 +1,4 @@
-"""gymnax's `Environment` over environments with one agent, as PureJaxRL plays it: `pip install jaxvrp[gymnax]`."""
+"""gymnax's `Environment` over environments with one agent, as PureJaxRL plays it: the extra `gymnax`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JaxMARL's `MultiAgentEnv` over any environment of the suite: `pip install jaxvrp[jaxmarl]`."""
+"""JaxMARL's `MultiAgentEnv` over any environment of the suite: the extra `jaxmarl`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PettingZoo's `ParallelEnv` over any environment of the suite: `pip install jaxvrp[pettingzoo]`."""
+"""PettingZoo's `ParallelEnv` over any environment of the suite: the extra `pettingzoo`."""
 
 from __future__ import annotations
 

@@ -29,6 +29,11 @@ def cut(text: str, most: int = 32) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
+def installing(extra: str) -> str:
+    """A remedy for a package that is missing; jaxvrp is on no index, so that only a clone knows the extra."""
+    return f"pip install -e '.[{extra}]' in a clone of jaxvrp"
+
+
 def nearest(name: str, names: Iterable[str]) -> str:
     """A remedy for a misspelt `name`: the most similar of `names`; else all of them, or a few of many."""
     names = sorted(names)

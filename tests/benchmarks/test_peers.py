@@ -199,7 +199,7 @@ def test_the_baselines_learn(kind):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [baselines.IPPO, baselines.MAPPO])
 def test_an_update_on_the_peers_environment_changes_all_parameters(kind):
-    pytest.importorskip("jaxmarl", reason="the extra is not installed: pip install jaxvrp[peers]")
+    pytest.importorskip("jaxmarl", reason="the extra is not installed: pip install -e '.[peers]'")
     baseline = baselines.make(kind, SMALL)
     before = jax.jit(baseline.init)(jax.random.PRNGKey(0))
     after, metrics = jax.jit(baseline.update)(before)

@@ -9,7 +9,7 @@ import jaxvrp
 from jaxvrp.actor import RandomActor
 from jaxvrp.serialization import _from_bytes, _to_bytes
 
-pytest.importorskip("flatbuffers", reason="jax.export serializes by flatbuffers: pip install jaxvrp[export]")
+pytest.importorskip("flatbuffers", reason="jax.export serializes by flatbuffers: pip install -e '.[export]'")
 
 SMALL = {
     "darp": {"num_nodes": 4, "num_agents": 1},

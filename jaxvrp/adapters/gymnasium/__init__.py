@@ -1,4 +1,4 @@
-"""Gymnasium's `Env` and `VectorEnv` over environments with one role: `pip install jaxvrp[gymnasium]`.
+"""Gymnasium's `Env` and `VectorEnv` over environments with one role: the extra `gymnasium`.
 
 Importing it registers an id for each of them: `gymnasium.make("jaxvrp/darp-v0", num_nodes=20)`.
 """

@@ -1,4 +1,4 @@
-"""The list API that many truck-and-drones codes are written against: `pip install jaxvrp[gymnasium]`.
+"""The list API that many truck-and-drones codes are written against: the extra `gymnasium`.
 
 Several at once, in this process or in others, are `VRPDummyVecEnv` and `VRPSubprocVecEnv`: `vector.py`.
 """

@@ -1,4 +1,4 @@
-"""Several environments of the list API, one after the other or each in a process: `pip install jaxvrp[gymnasium]`.
+"""Several environments of the list API, one after the other or each in a process: the extra `gymnasium`.
 
 For more than a handful, `jaxvrp.VecEnv` and `to_gymnasium_vector` step thousands in one compiled program.
 """

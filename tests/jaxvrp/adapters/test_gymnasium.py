@@ -483,7 +483,7 @@ def test_a_missing_extra_is_named_with_the_command_that_installs_it(monkeypatch,
     for name in [name for name in sys.modules if name.startswith(("jaxvrp.adapters.", f"{library}."))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(ModuleNotFoundError, match=rf"pip install jaxvrp\[{library}\]$"):
+    with pytest.raises(ModuleNotFoundError, match=rf"pip install -e '\.\[{library}\]' in a clone of jaxvrp$"):
         importlib.import_module(f"jaxvrp.adapters.{module}")
 
 

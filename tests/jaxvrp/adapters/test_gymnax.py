@@ -9,7 +9,7 @@ import pytest
 @pytest.fixture(scope="module")
 def to_gymnax():
     """The adapter; imported here, as gymnax is optional, and every process of the tests collects this file."""
-    pytest.importorskip("gymnax", reason="the extra is not installed: pip install jaxvrp[gymnax]")
+    pytest.importorskip("gymnax", reason="the extra is not installed: pip install -e '.[gymnax]'")
     from jaxvrp.adapters.gymnax import to_gymnax
 
     return to_gymnax

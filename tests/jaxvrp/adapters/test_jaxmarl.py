@@ -12,7 +12,7 @@ NUM_ACTIONS = {"truck_0": 8, "drone_0": 4, "drone_1": 4}
 @pytest.fixture(scope="module")
 def to_jaxmarl():
     """The adapter; imported here, as JaxMARL takes seconds, and every process of the tests collects this file."""
-    pytest.importorskip("jaxmarl", reason="the extra is not installed: pip install jaxvrp[jaxmarl]")
+    pytest.importorskip("jaxmarl", reason="the extra is not installed: pip install -e '.[jaxmarl]'")
     from jaxvrp.adapters.jaxmarl import to_jaxmarl
 
     return to_jaxmarl

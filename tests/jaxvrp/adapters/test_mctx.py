@@ -18,7 +18,7 @@ EXAMPLE = pathlib.Path(__file__).parents[3] / "docs" / "examples" / "mctx_planne
 @pytest.fixture(scope="module")
 def planner():
     """The class of the example; imported here, as mctx is optional."""
-    pytest.importorskip("mctx", reason="the extra is not installed: pip install jaxvrp[mctx]")
+    pytest.importorskip("mctx", reason="the extra is not installed: pip install -e '.[mctx]'")
     spec = importlib.util.spec_from_file_location("mctx_planner", EXAMPLE)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -23,6 +23,7 @@ from tensorboardX.record_writer import RecordWriter
 from tensorboardX.summary import hparams
 
 from jaxvrp.io.command_line import UserError
+from jaxvrp.io.messages import installing
 from jaxvrp.io.whole_files import naming, write_text
 from train.running.command.config_file import flat
 from train.running.command.keys import as_typed
@@ -173,9 +174,7 @@ def _wandb() -> Any:
 
         wandb.init  # noqa: B018 (without wandb, a folder of that name is what is imported)
     except (ImportError, AttributeError):
-        raise UserError(
-            "logger names wandb, which is not installed; pip install 'jaxvrp[wandb]', or leave it out"
-        ) from None
+        raise UserError(f"logger names wandb, which is not installed; {installing('wandb')}, or leave it out") from None
     return wandb
 
 

@@ -1,4 +1,4 @@
-"""Plans by outside solvers, PyVRP and OR-Tools, to compare policies with: `pip install 'jaxvrp[solvers]'`.
+"""Plans by outside solvers, PyVRP and OR-Tools, to compare policies with: the extra `solvers`.
 
 Both count in whole numbers. Travel and service are rounded up to millionths, and windows and limits widened by a hair
 (`HAIR`): legs never get shorter, so no plan breaks a window or limit by as much as 1e-4, and one that fits exactly is
@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxvrp.envs.darp.problem.instance import Instance
+from jaxvrp.io.messages import installing
 
 TIME_SCALE = 10**6  # the solvers' whole numbers per unit of time
 COST_SCALE = 10**4
@@ -58,7 +59,7 @@ def solve_pyvrp(instance: Instance, *, seconds: float, seed: int = 0, penalty: f
         from pyvrp import Shipment, solve
         from pyvrp.exceptions import PenaltyBoundWarning
     except ImportError as error:
-        raise ImportError(f"solve_pyvrp needs PyVRP 0.14 or newer ({error}); pip install 'jaxvrp[solvers]'") from None
+        raise ImportError(f"solve_pyvrp needs PyVRP 0.14 or newer ({error}); {installing('solvers')}") from None
     task = _task(instance, seconds, penalty)
     if task is None:
         return [[] for _ in range(instance.num_agents)]
@@ -81,7 +82,7 @@ def solve_ortools(instance: Instance, *, seconds: float, seed: int = 0, penalty:
         from ortools.constraint_solver import pywrapcp
         from ortools.constraint_solver.routing_enums_pb2 import FirstSolutionStrategy, LocalSearchMetaheuristic
     except ImportError as error:
-        raise ImportError(f"solve_ortools needs OR-Tools ({error}); pip install 'jaxvrp[solvers]'") from None
+        raise ImportError(f"solve_ortools needs OR-Tools ({error}); {installing('solvers')}") from None
     task = _task(instance, seconds, penalty)
     if task is None:
         return [[] for _ in range(instance.num_agents)]

@@ -16,7 +16,7 @@ from jaxvrp.envs.darp.problem.solution import routes_to_actions, solution_report
 SECONDS = 0.1
 """Thousands of iterations; the instances here need a handful."""
 
-MISSING = "an optional package; pip install 'jaxvrp[solvers]'"
+MISSING = "an optional package; pip install -e '.[solvers]'"
 
 
 def pyvrp(instance, **options):
@@ -307,7 +307,9 @@ def test_a_time_limit_must_be_positive(name):
 
 def refuse_import(monkeypatch, solve, module, stub):
     monkeypatch.setitem(sys.modules, module, stub)
-    with pytest.raises(ImportError, match=rf"^{solve.__name__} needs [^\n]*; pip install 'jaxvrp\[solvers\]'$"):
+    with pytest.raises(
+        ImportError, match=rf"^{solve.__name__} needs [^\n]*; pip install -e '\.\[solvers\]' in a clone of jaxvrp$"
+    ):
         solve(line([0, 1, 2]), seconds=1)
 
 

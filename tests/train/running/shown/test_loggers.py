@@ -27,7 +27,7 @@ CONFIGURATION = {"algorithm": "mappo", "env": {"name": "darp", "num_nodes": 4}, 
 CONFIGURATION |= {"lr_decay": True, "start_from": None}
 
 needs_wandb = pytest.mark.skipif(
-    importlib.util.find_spec("wandb") is None, reason="needs the extra wandb: pip install 'jaxvrp[wandb]'"
+    importlib.util.find_spec("wandb") is None, reason="needs the extra wandb: pip install -e '.[wandb]'"
 )
 
 
@@ -214,7 +214,9 @@ def history(stretch):
 @pytest.mark.parametrize("found", [None, types.ModuleType("wandb")], ids=["nothing", "a folder"])
 def test_without_wandb_nothing_begins(found, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "wandb", found)
-    with pytest.raises(UserError, match=r"logger names wandb, which is not installed; pip install 'jaxvrp\[wandb\]'"):
+    with pytest.raises(
+        UserError, match=r"logger names wandb, which is not installed; pip install -e '\.\[wandb\]' in a clone"
+    ):
         mappo.main(["--logger", "[wandb]", "--run_dir", str(tmp_path / "run")])
     assert not (tmp_path / "run").exists()
 
