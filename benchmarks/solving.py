@@ -117,6 +117,8 @@ def solved(published: Published, args: argparse.Namespace) -> Record:
             curve.append([found.seconds, found.cost])
 
     solution = solve.solved(problem, seconds=args.seconds, method=args.method, seed=args.seed, progress=note)
+    if solution.interrupted:
+        raise KeyboardInterrupt
     return {
         "instance": published.name,
         "group": published.group,

@@ -19,7 +19,7 @@ LAYERS = (
     ("jaxvrp.actor", "jaxvrp.entities", "jaxvrp.turns"),
     ("jaxvrp.toolbox", "jaxvrp.episodes", "jaxvrp.vectorize"),
     ("jaxvrp.registry", "jaxvrp.testing"),
-    ("jaxvrp.randomized", "jaxvrp.notebook", "jaxvrp.pictures", "jaxvrp.policies"),
+    ("jaxvrp.randomized", "jaxvrp.notebook", "jaxvrp.pictures", "jaxvrp.policies", "jaxvrp.search"),
     ("jaxvrp.replay.schema", "jaxvrp.replay.common", "jaxvrp.replay.reasons"),
     ("jaxvrp.envs",),
     ("jaxvrp.envs.*.toolbox",),

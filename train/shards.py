@@ -25,7 +25,10 @@ MANIFEST = "manifest-{}-of-{}.json"
 ALL = "plans.csv"
 """The plans of all shards."""
 
-COLUMNS = ("file", "problem", "plan", "cost", "feasible", "seconds", "method", "error")
+FIGURES = ("cost", "feasible", "seconds", "searched_seconds", "method")
+"""Of a plan, in its entry."""
+
+COLUMNS = ("file", "problem", "plan", *FIGURES, "error")
 
 CONTENT = schema.object_with(
     shard=schema.whole_number(least=1),
@@ -95,7 +98,7 @@ def entry_of(path: pathlib.Path) -> Entry | None:
     try:
         plan = read_json(path, "")
         source = plan["source"]
-        figures = {name: plan[name] for name in ("cost", "feasible", "seconds", "method")}
+        figures = {name: plan[name] for name in FIGURES}
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return {**source, "plan": path.name, **figures}

@@ -15,7 +15,7 @@ import os
 import pathlib
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -26,12 +26,13 @@ from tqdm import tqdm
 import jaxvrp
 from jaxvrp import Environment, registry, replay
 from jaxvrp.actor import Actor, RandomActor
-from jaxvrp.io.command_line import Parser, UserError, above_zero, index
+from jaxvrp.io.command_line import Parser, UserError, above_zero, going_on, index
 from jaxvrp.io.messages import cut, nearest
 from jaxvrp.io.other_problems import other_problem
 from jaxvrp.io.problem_files import DamagedFileError, UnknownFormatError, only_problem
 from jaxvrp.pictures import STILLS
 from jaxvrp.replay.sheets import plan_sheets
+from jaxvrp.search.found import Report, with_found
 from jaxvrp.toolbox import InstanceFiles, Searched, SearchedAll, Toolbox
 from train import shards
 from train.running.command import command_line
@@ -96,10 +97,12 @@ class Solution:
     problem: Problem
     method: str
     cost: float  # of its episode, see `jaxvrp.Toolbox.cost`; by default minus the return
-    seconds: float  # after which it was found
+    seconds: float  # after which a plan of this cost was found, infinite if the cost is
+    searched_seconds: float  # how long the method looked for plans
+    interrupted: bool  # whether Ctrl-C ended that
     states: Any  # of its episode, leaves `[T + 1, ...]`
     actions: Any  # of its episode, `{role: [T, agents, ...]}`; None where they do not lead to the states
-    plan: dict[str, Any]  # a JSON object; at least `cost`, `feasible`, `routes`, `method` and `seconds`
+    plan: dict[str, Any]  # a JSON object; at least `cost`, `feasible`, `routes`, `method`, `seconds`
 
     def write(self, path: str | os.PathLike) -> None:
         """Write the plan, by the ending of the path; see `jaxvrp.InstanceFiles`. `.html` is a page that plays it."""
@@ -185,6 +188,10 @@ def solve_all(
     Raises:
         UserError: a file, the run or the method is none, or files are of different environments; one line.
         KeyboardInterrupt: there was no plan yet.
+
+    Returns:
+        The solutions. After Ctrl-C no further problem is begun: the list ends with the one whose search was
+        `interrupted`; of problems that are searched together, all are.
     """
     read = [(path, *read_problems(path, env)) for path in instances]
     names = {name for _, name, _ in read}
@@ -199,11 +206,12 @@ def solve_all(
         return solved_together(batch, problems, chosen(batch, method), seconds, seed, progress)
     options: dict[str, Any] = {"seconds": seconds, "method": method, "seed": seed}
     opening: dict[str, Any] = {"run": run, "env": env, "trust": trust}
-    return [
-        solved(open_problem(path, row=row if len(found) > 1 else None, **opening), **options)
-        for path, _, found in read
-        for row in range(len(found))
-    ]
+    solutions: list[Solution] = []
+    for path, row in ((path, row if len(found) > 1 else None) for path, _, found in read for row in range(len(found))):
+        solutions.append(solved(open_problem(path, row=row, **opening), **options))
+        if solutions[-1].interrupted:
+            break
+    return solutions
 
 
 def _stack_of(name: str, method: str | None) -> Callable[[Sequence[Any]], Any] | None:
@@ -223,22 +231,37 @@ def solved_together(
 ) -> list[Solution]:
     """Solutions of `problems`, which `batch` holds padded, by a search for all of them."""
     search = batch.toolbox.searches_all[method]
-    best = None
-    try:
-        for best in search(batch.env, batch.instance, jax.random.key(seed), seconds * len(problems)):
-            if progress:
-                progress(best)
-    except KeyboardInterrupt:
-        if best is None:
-            raise
-    assert best is not None
+    reports = search(batch.env, batch.instance, jax.random.key(seed), seconds * len(problems))
+    best, found, interrupted = watched_to_the_end(reports, progress)
     solutions = []
     for row, problem in enumerate(problems):
         instance, actions = jax.tree.map(lambda leaf, row=row: leaf[row], (batch.instance, best.actions))
-        found = Searched(best.seconds, float(best.cost[row]), actions)
+        of_row = Searched(best.seconds, float(best.cost[row]), actions)
         states = jax.device_get(followed(batch.env, instance, actions))
-        solutions.append(solution_of(dataclasses.replace(batch, problem=problem), method, found, states))
+        of_problem = dataclasses.replace(batch, problem=problem)
+        solutions.append(solution_of(of_problem, method, of_row, float(found[row]), states, interrupted=interrupted))
     return solutions
+
+
+def watched_to_the_end(
+    reports: Iterable[Report], progress: Callable[[Report], None] | None
+) -> tuple[Report, np.ndarray, bool]:
+    """The last report of a search, when its cost was found (see `with_found`), and whether Ctrl-C ended the search.
+
+    Raises:
+        KeyboardInterrupt: there was no report yet.
+    """
+    last, interrupted = None, False
+    try:
+        for last in with_found(reports):
+            if progress:
+                progress(last[0])
+    except KeyboardInterrupt:
+        if last is None:
+            raise
+        interrupted = True
+    assert last is not None
+    return *last, interrupted
 
 
 def open_problem(
@@ -286,26 +309,21 @@ def solved(
 ) -> Solution:
     """The best plan that a method finds in so many seconds; see `solve`."""
     method = chosen(problem, method)
-    best = None
-    try:
-        for best in problem.methods[method](jax.random.key(seed), seconds):
-            if progress:
-                progress(best)
-    except KeyboardInterrupt:
-        if best is None:
-            raise
-    assert best is not None
+    reports = problem.methods[method](jax.random.key(seed), seconds)
+    best, found, interrupted = watched_to_the_end(reports, progress)
     states = best.states() if best.states else followed(problem.env, problem.instance, best.actions)
-    return solution_of(problem, method, best, jax.device_get(states))
+    return solution_of(problem, method, best, float(found), jax.device_get(states), interrupted=interrupted)
 
 
-def solution_of(problem: Problem, method: str, best: Searched, states: Any) -> Solution:
-    """The solution that an episode is; `states` are its leaves `[T + 1, ...]`."""
+def solution_of(
+    problem: Problem, method: str, best: Searched, found: float, states: Any, *, interrupted: bool
+) -> Solution:
+    """The solution that an episode is, found after so many seconds; `states` are its leaves `[T + 1, ...]`."""
     plan = problem.files.plan(problem.problem, problem.env, states)
-    cost = best.cost if np.isfinite(best.cost) else None
-    card = {"cost": cost, "method": method, "seconds": best.seconds}
+    cost, seconds = (value if np.isfinite(value) else None for value in (best.cost, found))
+    card = {"cost": cost, "method": method, "seconds": seconds, "searched_seconds": best.seconds}
     actions = None if best.states else best.actions
-    return Solution(problem, method, best.cost, best.seconds, states, actions, {**card, **plan})
+    return Solution(problem, method, best.cost, found, best.seconds, interrupted, states, actions, {**card, **plan})
 
 
 def chosen(problem: Problem, method: str | None) -> str:
@@ -402,7 +420,7 @@ def _policy(
     def play(key: jax.Array, seconds: float) -> Iterator[Searched]:
         (best,) = _once(env, instance, _episodes(lambda env: deterministic, tries=1))(key, seconds)
         yield best
-        program, now = _episodes(lambda env: sampling, tries=TRIES), 0.0
+        program, now = _episodes(lambda env: sampling, tries=TRIES), best.seconds
         while now < seconds:
             key, sample_key = jax.random.split(key)
             found = _timed(program, env, instance, sample_key)
@@ -445,7 +463,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(shards.collect(pathlib.Path(args.collect)))
         return
     if shards.means_many(args.instance):
-        solve_shard(args)
+        with going_on(f"finished plans are in {args.out[0]}, and the same command goes on with the others"):
+            solve_shard(args)
         return
     problem = open_problem(args.instance, run=args.run, env=args.env, row=args.index, trust=args.trust)
     method = chosen(problem, args.method)
@@ -539,6 +558,8 @@ def _solve_pending(name: str, group: Sequence[_Pending], args: argparse.Namespac
         except UserError as error:
             yield from ({"file": each.file.name, "error": str(error)} for each in part)
             continue
+        if solutions[-1].interrupted:  # a plan of fewer seconds than the settings say would never be made again
+            raise KeyboardInterrupt
         for each, solution in zip(part, solutions, strict=True):
             dataclasses.replace(solution, plan={**solution.plan, "source": each.source}).write(each.path)
             entry = shards.entry_of(each.path)
@@ -595,9 +616,13 @@ def verdict(solution: Solution) -> str:
 def report(solution: Solution) -> str:
     """What a plan comes to, for people: cost, whether it is feasible, what is broken, totals, and the routes."""
     plan = solution.plan
-    cost = f"{solution.cost + 0.0:.2f}" if np.isfinite(solution.cost) else "none: no such plan was found"
-    rows = [("method", solution.method), ("cost", cost), ("found after", f"{solution.seconds:.1f} s")]
-    rows.append(("feasible", verdict(solution)))
+    rows = [("method", solution.method)]
+    if np.isfinite(solution.cost):
+        rows += [("cost", f"{solution.cost + 0.0:.2f}"), ("found after", f"{solution.seconds:.2f} s")]
+    else:
+        rows.append(("cost", "none: no such plan was found"))
+    end = ", then interrupted" if solution.interrupted else ""
+    rows += [("searched for", f"{solution.searched_seconds:.2f} s{end}"), ("feasible", verdict(solution))]
     for name, found in plan.get("violations", {}).items():
         first = [f"first at {key.removeprefix('first_')} {each}" for key, each in found.items() if key != "count"]
         rows.append((f"  {name}", ", ".join([str(found["count"]), *first])))

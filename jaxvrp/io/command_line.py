@@ -29,7 +29,7 @@ AGAIN = 0.05
 """Seconds."""
 
 INTERRUPTED = 130
-"""Exit status after Ctrl-C: 128 and the number of the signal."""
+"""Exit status after Ctrl-C, or a request to terminate: 128 and the number of the first of these signals."""
 
 
 PROGRAM_NAMES: ContextVar[Mapping[str, str]] = ContextVar("program_names", default={})  # noqa: B039 (never changed)
@@ -123,7 +123,7 @@ def run_command(command: Callable[[], object], mistakes: tuple[type[Exception], 
         print(stop, file=sys.stderr)
         return INTERRUPTED
     except KeyboardInterrupt:
-        print("interrupted; what was saved before is kept", file=sys.stderr)
+        print("interrupted; what was saved before is kept, and the same command begins anew", file=sys.stderr)
         return INTERRUPTED
     except OSError as error:
         message = f"cannot read or write '{error.filename}': {error.strerror}; give another path"
@@ -139,8 +139,20 @@ def run_command(command: Callable[[], object], mistakes: tuple[type[Exception], 
 
 
 @contextlib.contextmanager
+def going_on(how: str) -> Iterator[None]:
+    """Work that Ctrl-C ends in an `Interrupted`, which says what is kept and `how` to go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Interrupted(f"interrupted; {how}") from None
+
+
+@contextlib.contextmanager
 def _interruptions_kept() -> Iterator[None]:
-    """Ctrl-C that Python drops, as it came while garbage was collected, comes again a moment later."""
+    """A request to terminate acts like Ctrl-C; one that Python drops in garbage collection comes again a moment later.
+
+    Commands that save what they have begun, such as trainings, have handlers of their own meanwhile.
+    """
     previous = sys.unraisablehook
 
     def hook(dropped: Any) -> None:
@@ -150,10 +162,14 @@ def _interruptions_kept() -> Iterator[None]:
             previous(dropped)
 
     sys.unraisablehook = hook
+    is_main = threading.current_thread() is threading.main_thread()  # only there, handlers can be set
+    terminate = signal.signal(signal.SIGTERM, signal.default_int_handler) if is_main else None
     try:
         yield
     finally:
         sys.unraisablehook = previous
+        if is_main:
+            signal.signal(signal.SIGTERM, terminate or signal.SIG_DFL)
 
 
 def _interrupt() -> None:

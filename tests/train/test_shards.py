@@ -12,7 +12,7 @@ import pytest
 
 import jaxvrp
 from jaxvrp.envs.darp import generate_dataset, save
-from jaxvrp.io.command_line import UserError
+from jaxvrp.io.command_line import INTERRUPTED, UserError, run_command
 from train import shards, solve
 
 ROOT = pathlib.Path(shards.__file__).parents[1]
@@ -36,7 +36,11 @@ def days(written, tmp_path):
 
 
 def run(days, *words):
-    solve.main([str(days), "--method", "nearest neighbour", "--out", str(days.parent / "plans"), *words])
+    run_all(days, "--method", "nearest neighbour", *words)
+
+
+def run_all(days, *words):
+    solve.main([str(days), "--out", str(days.parent / "plans"), *words])
 
 
 def plans(days):
@@ -89,6 +93,31 @@ def test_a_search_solves_files_of_one_size_together(days):
     together = [json.loads(text) for text in plans(days).values()]
     assert len(together) == 4
     assert all(plan["feasible"] and plan["method"] == "search" for plan in together)
+
+
+@pytest.mark.parametrize("method", ["nearest neighbour", "search"])
+def test_ctrl_c_ends_all_of_it_and_keeps_what_is_done(days, method, monkeypatch, capfd):
+    """One by one, or together: the plan of a search that was cut short would else be taken for one of all its time."""
+    words, many = ["--method", method, "--seconds", "0.1"], solve.watched_to_the_end
+    calls = []
+
+    def interrupted(reports, progress):
+        calls.append(reports)
+        best, found, _ = many(reports, progress)
+        return best, found, len(calls) == 2
+
+    with monkeypatch.context() as patch:
+        patch.setattr(solve, "TOGETHER", 3)
+        patch.setattr(solve, "watched_to_the_end", interrupted)
+        status = run_command(lambda: run_all(days, *words))
+    assert status == INTERRUPTED and len(calls) == 2
+    out = days.parent / "plans"
+    says = f"interrupted; finished plans are in {out}, and the same command goes on with the others"
+    assert capfd.readouterr().err.splitlines()[-1] == says
+    kept = plans(days)
+    assert 0 < len(kept) < 6 and not list(out.glob("manifest*"))
+    run_all(days, *words)
+    assert len(plans(days)) == 6 and kept.items() <= plans(days).items()
 
 
 def test_a_broken_file_is_named_and_all_others_are_solved(days):

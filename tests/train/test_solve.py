@@ -65,6 +65,27 @@ def test_the_plan_is_what_was_found_and_keeps_all_constraints(found, instance):
     assert solution.plan["not_served"] == [] and solution.plan["violations"] == {}
 
 
+def test_the_time_of_the_best_plan_is_not_that_of_the_last_look_at_the_clock(found, capsys):
+    """Four requests are solved at once; the search goes on until time is up."""
+    solution, shown = found
+    first = next(each for each in shown if each.cost == solution.cost)
+    assert first.seconds < shown[-1].seconds
+    assert (solution.seconds, solution.searched_seconds) == (first.seconds, shown[-1].seconds)
+    assert [solution.plan[key] for key in ("seconds", "searched_seconds")] == [first.seconds, shown[-1].seconds]
+    told = solve.report(solution)
+    assert f"found after   {first.seconds:.2f} s\nsearched for  {shown[-1].seconds:.2f} s\n" in told
+    assert not solution.interrupted and "interrupted" not in told
+
+
+def test_a_plan_that_is_worth_nothing_was_not_found(found):
+    solution = solve.solved(
+        dataclasses.replace(found[0].problem, methods={"none": lambda *_: iter([found[1][0]._replace(cost=np.inf)])}),
+        seconds=1,
+    )
+    assert solution.plan["cost"] is solution.plan["seconds"] is None and solution.plan["searched_seconds"] > 0
+    assert "found after" not in solve.report(solution)
+
+
 def test_stops_tell_times_and_loads(found, instance):
     plan = found[0].plan
     visited = [stop["node"] for stop in plan["stops"] if stop["node"]]
@@ -94,6 +115,22 @@ def test_whoever_interrupts_keeps_the_best(file, found):
 
     solution = solve.solve(file, seconds=1e9, progress=interrupt)
     assert len(seen) == 1 and solution.cost == seen[0].cost
+    assert solution.interrupted and "s, then interrupted\n" in solve.report(solution)
+
+
+def test_whoever_interrupts_begins_no_further_problem(file):
+    problems = [str(file)] * 3
+    began = []
+
+    def interrupt(problem, **how):
+        began.append(problem)
+        return dataclasses.replace(solved(problem, **how), interrupted=len(began) == 2)
+
+    solved = solve.solved
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(solve, "solved", interrupt)
+        solutions = solve.solve_all(problems, method="greedy")
+    assert len(began) == len(solutions) == 2 and solutions[-1].interrupted
 
 
 def test_the_command_writes_and_draws(file, tmp_path, capsys):
@@ -102,7 +139,7 @@ def test_the_command_writes_and_draws(file, tmp_path, capsys):
     solve.main([str(file), "--seconds", "0.1", "--out", *names, "--picture", *pictures])
     printed = capsys.readouterr().out
     plan = json.loads((tmp_path / "plan.json").read_text())
-    assert f"{plan['cost']:.2f}" in printed and "feasible     yes" in printed
+    assert f"{plan['cost']:.2f}" in printed and "feasible      yes" in printed
     rows = list(csv.DictReader((tmp_path / "stops.csv").read_text().splitlines()))
     assert [int(row["node"]) for row in rows] == [stop["node"] for stop in plan["stops"]]
     assert "<svg" in (tmp_path / "plan.svg").read_text()

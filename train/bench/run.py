@@ -10,7 +10,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -21,7 +21,7 @@ import jaxvrp
 from jaxvrp import Environment, TimeStep, registry
 from jaxvrp.actor import Actor, Carry
 from jaxvrp.episodes import record_episodes
-from jaxvrp.io.command_line import Parser, UserError, above_zero, index, program_name
+from jaxvrp.io.command_line import Parser, UserError, above_zero, going_on, index, program_name
 from jaxvrp.io.machine import device_name, machine
 from jaxvrp.io.messages import nearest
 from jaxvrp.io.whole_files import write_text
@@ -60,7 +60,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     args = _arguments(argv)
     known = find_set(args.set)
     problems = generate(args.set, known)
-    plans, seconds = planned(known, problems, args)
+    with going_on("no record is written, since not all plans are there; the same command begins anew"):
+        plans, seconds = planned(known, problems, args)
     entries = []
     for row, (problem, plan) in enumerate(zip(problems, plans, strict=True)):
         try:
@@ -139,15 +140,25 @@ def searched(
         batch = solve.problem_in(known.environment, stack(problems), args.set)
 
         def search(seconds: float) -> list[dict[str, Any]]:
-            return [each.plan for each in solve.solved_together(batch, problems, method, seconds, args.seed, None)]
+            return plans_of(solve.solved_together(batch, problems, method, seconds, args.seed, None))
     else:
         made = [solve.problem_in(known.environment, problem, args.set) for problem in problems]
 
         def search(seconds: float) -> list[dict[str, Any]]:
-            return [solve.solved(each, seconds=seconds, method=method, seed=args.seed).plan for each in made]
+            return plans_of(solve.solved(each, seconds=seconds, method=method, seed=args.seed) for each in made)
 
     search(LEAST)
     return _timed(lambda: search(args.seconds))
+
+
+def plans_of(solutions: Iterable[solve.Solution]) -> list[dict[str, Any]]:
+    """Their plans; a search that Ctrl-C has ended is none of so many seconds, and ends all."""
+    plans = []
+    for solution in solutions:
+        if solution.interrupted:
+            raise KeyboardInterrupt
+        plans.append(solution.plan)
+    return plans
 
 
 def _timed(function: Callable[[], Any]) -> tuple[Any, Seconds]:

@@ -2,6 +2,7 @@
 
 import argparse
 import re
+import signal
 import time
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from jaxvrp.io.command_line import (
     UserError,
     above_zero,
     check_picture_path,
+    going_on,
     index,
     positive,
     refuse_overwriting,
@@ -59,7 +61,7 @@ def test_of_a_long_message_the_beginning_and_the_end_are_shown(capsys):
     ("error", "line"),
     [
         (Interrupted("stopped; resume it"), "stopped; resume it"),
-        (KeyboardInterrupt(), "interrupted; what was saved before is kept"),
+        (KeyboardInterrupt(), "interrupted; what was saved before is kept, and the same command begins anew"),
     ],
 )
 def test_an_interruption_is_no_error_and_130(capsys, error, line):
@@ -81,7 +83,19 @@ def test_an_interruption_that_python_drops_is_none_that_is_lost(capsys):
         time.sleep(30)
 
     assert run_command(work) == INTERRUPTED
-    assert capsys.readouterr().err == "interrupted; what was saved before is kept\n"
+    assert capsys.readouterr().err.startswith("interrupted; what was saved before is kept")
+
+
+def test_a_request_to_terminate_acts_like_ctrl_c_and_says_how_to_go_on(capsys):
+    before = signal.getsignal(signal.SIGTERM)
+
+    def work():
+        with going_on("say it again"):
+            signal.raise_signal(signal.SIGTERM)
+
+    assert run_command(work) == INTERRUPTED
+    assert capsys.readouterr().err == "interrupted; say it again\n"
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 def test_a_bug_is_not_hidden():

@@ -1,0 +1,1 @@
+"""What the anytime searches of all environments have in common; see `jaxvrp.toolbox.Search`."""
