@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from functools import partial
 from typing import Any
 
@@ -20,10 +21,33 @@ except ModuleNotFoundError as error:
     raise missing_extra("gymnax", error) from None
 
 
+@partial(jax.tree_util.register_dataclass, data_fields=["env"], meta_fields=[])
+@dataclasses.dataclass(frozen=True)
+class Params:
+    """An environment with all that it has, as gymnax's clients know parameters."""
+
+    env: Environment
+
+    @property
+    def max_steps_in_episode(self) -> int:
+        """Steps of the longest episode."""
+        return self.env.max_episode_steps
+
+    def replace(self, **changes: Any) -> Params:
+        """Parameters with other values, checked as by `jaxvrp.make`."""
+        return Params(self.env.replace(**changes))
+
+    def __getattr__(self, name: str) -> Any:
+        # Before there is an environment, copies ask for special methods.
+        if name == "env" or name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.env, name)
+
+
 class GymnaxEnv(environment.Environment):
     """A gymnax environment of the one agent; functions may be jitted and mapped, keys may be typed or raw.
 
-    Parameters are an environment of the same sizes; None stands for `default_params`.
+    Parameters are `Params`, or an environment, of the same sizes; None stands for `default_params`.
 
     `step` begins a new episode with the step that ends one, as every environment of gymnax does; `info` then has the
     metrics of the old one, and always `terminated`, `truncated`, `final_observation`. A problem is drawn for every step
@@ -31,14 +55,15 @@ class GymnaxEnv(environment.Environment):
 
     Args:
         env: an environment with one role of one agent.
-        separate_truncation: `step` returns `(observation, state, reward, terminated, truncated, info)`, as gymnax does
-            from 1.0 on; else `(observation, state, reward, done, info)`, as before and in PureJaxRL.
+        separate_truncation: `step` returns `(observation, state, reward, terminated, truncated, info)`, as gymnax and
+            its wrappers do from 1.0 on; else `(observation, state, reward, done, info)`, as before, in PureJaxRL and in
+            rejax.
 
     Raises:
         ValueError: there are several agents.
     """
 
-    def __init__(self, env: Environment, *, separate_truncation: bool = False):
+    def __init__(self, env: Environment, *, separate_truncation: bool = True):
         env = seen_as(env, "flat")
         agents = sum(role.num_agents for role in env.roles.values())
         if agents != 1:
@@ -55,8 +80,8 @@ class GymnaxEnv(environment.Environment):
 
     @property
     def default_params(self) -> Any:
-        """The environment as it was given."""
-        return self._env
+        """`Params` of the environment as it was given."""
+        return Params(self._env)
 
     @property
     def num_actions(self) -> int:
@@ -96,7 +121,11 @@ class GymnaxEnv(environment.Environment):
 
     def observe(self, key: jax.Array, state: State, action: Any, params: Any) -> jax.Array:
         """`f32[O]`; nothing is drawn from `key`."""
-        return params.observation(state)[self._role][0]
+        return self.get_obs(state, params)
+
+    def get_obs(self, state: State, params: Any = None, key: jax.Array | None = None) -> jax.Array:
+        """As `observe`, by the name that gymnax had for it before 1.0."""
+        return (self._env if params is None else params).observation(state)[self._role][0]
 
     def is_terminated(self, state: State, params: Any) -> jax.Array:
         """`bool[]`: the task is over."""

@@ -59,3 +59,17 @@ def test_the_wrapper_of_torchrl_reads_agents_that_are_void(reach):
         wrapped = PettingZooWrapper(played, use_mask=True, categorical_actions=True)
         valid |= set(wrapped.rollout(3)["mover", "info", "valid"][:, 1].flatten().tolist())
     assert len(valid) == 2
+
+
+def test_rejax_trains_and_evaluates_for_whole_episodes(team):
+    rejax = pytest.importorskip("rejax", reason="not installed: pip install -e '.[clients]'")
+    import jax
+
+    from jaxvrp.adapters.gymnax import to_gymnax
+
+    env = to_gymnax(team(num_agents=1, max_steps=4), separate_truncation=False)
+    sizes = {"total_timesteps": 64, "eval_freq": 32, "num_envs": 2, "num_steps": 8, "num_minibatches": 2}
+    algorithm = rejax.PPO.create(env=env, num_epochs=1, agent_kwargs={"hidden_layer_sizes": (8,)}, **sizes)
+    lengths, returns = jax.jit(algorithm.train)(jax.random.key(0))[1]
+    assert lengths.shape == returns.shape == (3, 128)
+    assert 1 <= lengths.min() < lengths.max() == 4

@@ -1,5 +1,8 @@
 """`to_gymnax`: gymnax's contract, as PureJaxRL plays it, and the environment played by hand."""
 
+import copy
+import pickle
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -30,7 +33,7 @@ def test_it_is_an_environment_of_gymnax(face, alone, to_gymnax, team):
 
     assert isinstance(face, environment.Environment)
     assert (face.name, face.num_actions) == ("Team", 3)
-    assert face.default_params is alone
+    assert face.default_params.env is alone
     action, seen = face.action_space(face.default_params), face.observation_space(face.default_params)
     assert (type(action), action.n) == (spaces.Discrete, 3)
     assert (type(seen), seen.shape, seen.low, seen.high) == (spaces.Box, (2,), -20.0, 20.0)
@@ -48,11 +51,13 @@ def test_it_plays_what_the_environment_plays_and_begins_again(face, alone):
         np.testing.assert_allclose(seen, expected.observation["walker"][0], atol=1e-6)
         np.testing.assert_array_equal(face.action_mask(state, params), expected.action_mask["walker"][0])
         action, own = random.integers(3), jax.random.key(100 + time)
-        seen, state, reward, done, info = face.step(own, state, action, params)
+        seen, state, reward, terminated, truncated, info = face.step(own, state, action, params)
         truth, expected = step(truth, {"walker": jnp.array([action], jnp.int32)})
         assert reward == pytest.approx(float(expected.reward["walker"][0]))
+        assert (bool(terminated), bool(truncated)) == (expected.terminated, expected.truncated)
         assert (bool(info["terminated"]), bool(info["truncated"])) == (expected.terminated, expected.truncated)
-        assert bool(done) == bool(expected.done)
+        for observed in (face.get_obs(state), face.get_obs(state, params), face.observe(own, state, action, params)):
+            np.testing.assert_array_equal(observed, seen)
         np.testing.assert_allclose(info["final_observation"], expected.observation["walker"][0], atol=1e-6)
         np.testing.assert_allclose(info["gap"], expected.metrics["gap"], atol=1e-6)
         if expected.done:
@@ -61,13 +66,64 @@ def test_it_plays_what_the_environment_plays_and_begins_again(face, alone):
     assert ends >= 3
 
 
-def test_truncation_can_be_told_apart_and_raw_keys_are_taken(to_gymnax, alone, face):
-    separate = to_gymnax(alone, separate_truncation=True)
-    seen, state = separate.reset(jax.random.PRNGKey(0))
+def test_truncation_may_be_told_as_an_end_and_raw_keys_are_taken(to_gymnax, alone, face):
+    together = to_gymnax(alone, separate_truncation=False)
+    seen, state = together.reset(jax.random.PRNGKey(0))
     np.testing.assert_array_equal(seen, face.reset(jax.random.key(0))[0])
     for _ in range(4):
-        _, state, _, terminated, truncated, _ = separate.step(jax.random.PRNGKey(1), state, 1)
-    assert (bool(terminated), bool(truncated)) == (False, True)
+        _, state, _, done, info = together.step(jax.random.PRNGKey(1), state, 1)
+    assert (bool(done), bool(info["terminated"]), bool(info["truncated"])) == (True, False, True)
+
+
+def test_parameters_are_those_of_the_environment_and_say_how_long_an_episode_lasts(to_gymnax, darp):
+    env = to_gymnax(darp)
+    for params in (copy.deepcopy(env.default_params), pickle.loads(pickle.dumps(env.default_params))):
+        assert params == env.default_params
+        assert params.max_steps_in_episode == darp.max_episode_steps
+        assert params.replace(vehicle_speed=50.0).vehicle_speed == 50.0 != params.vehicle_speed == darp.vehicle_speed
+    with pytest.raises(ValueError, match=r"parameter of Darp: .*vehicle_sped"):
+        env.default_params.replace(vehicle_sped=1.0)
+
+
+def by_hand(alone, key, actions):
+    """What `LogWrapper` counts: rewards paid since the last end, at each end, where actions are drawn beforehand."""
+    reset, step = jax.jit(alone.reset), jax.jit(alone.step)
+    state, _ = reset(key)
+    returns, total = [], 0.0
+    for own, action in actions:
+        state, timestep = step(state, {"walker": jnp.array([action], jnp.int32)})
+        total += float(timestep.reward["walker"][0])
+        if timestep.done:
+            returns.append(total)
+            state, total = reset(jax.random.split(own)[1])[0], 0.0
+    return returns
+
+
+def test_the_wrappers_of_gymnax_take_it(face, alone):
+    from gymnax import wrappers
+
+    random, key = np.random.default_rng(0), jax.random.key(3)
+    actions = [(jax.random.key(100 + time), int(random.integers(3))) for time in range(20)]
+    truth = by_hand(alone, key, actions)
+    logged = wrappers.LogWrapper(wrappers.FlattenObservationWrapper(wrappers.StickyActionWrapper(face)))
+    legacy = wrappers.LegacyStepAPIWrapper(face)
+    _, state = logged.reset(key, face.default_params)
+    _, plain = legacy.reset(key, face.default_params)
+    returns = []
+    for own, action in actions:
+        _, state, _, terminated, truncated, info = logged.step(own, state, action, face.default_params)
+        _, plain, _, done, _ = legacy.step(own, plain, action)
+        assert done == (terminated | truncated) == info["returned_episode"]
+        if done:
+            returns.append(float(info["returned_episode_returns"]))
+    np.testing.assert_allclose(returns, truth, rtol=1e-6)
+    dm = wrappers.GymnaxToDmEnvWrapper(face)
+    begun = dm.reset(key)
+    assert dm.step(actions[0][0], begun, actions[0][1]).discount == 1.0
+    for played in (wrappers.GymnaxToGymWrapper(face), wrappers.GymnaxToVectorGymWrapper(face, 2)):
+        seen, _ = played.reset(seed=0)
+        assert played.observation_space.contains(np.asarray(seen))
+        assert len(played.step(played.action_space.sample())) == 5
 
 
 @pytest.mark.slow
@@ -82,8 +138,8 @@ def test_a_program_of_purejaxrls_form_runs_and_its_parameters_can_be_mapped(to_g
         def step(carry, key):
             state, _ = carry
             mask = env.action_mask(state, params)
-            seen, state, reward, done, info = env.step(key, state, mask.astype(jnp.int32).argmax(), params)
-            return (state, seen), (reward, done, info["invalid_actions"])
+            seen, state, reward, ended, cut, info = env.step(key, state, mask.astype(jnp.int32).argmax(), params)
+            return (state, seen), (reward, ended | cut, info["invalid_actions"])
 
         seen, state = env.reset(key, params)
         return jax.lax.scan(step, (state, seen), jax.random.split(key, 10))[1]
@@ -103,4 +159,4 @@ def test_mistakes_are_one_clear_line(to_gymnax, face, env, team):
     with pytest.raises(TypeError, match=r"action of walker_0 is 0\.5; it needs int32"):
         face.step(jax.random.key(0), state, 0.5)
     for index in (-1, 3, 2**32, 10**30):
-        assert face.step(jax.random.key(0), state, index)[4]["invalid_actions"] == 1
+        assert face.step(jax.random.key(0), state, index)[5]["invalid_actions"] == 1
