@@ -107,6 +107,20 @@ def test_it_is_stored_with_what_it_shows(path):
     assert path.stat().st_size < 1_000_000
 
 
+def test_the_quickstart_trains_the_shipped_configuration_which_wins():
+    path = NOTEBOOKS / "quickstart.ipynb"
+    assert '"config": "truck_drone_basic"' in source_of(path, "train")
+    shipped = yaml.safe_load((ROOT / "train" / "configs" / "truck_drone_basic.yaml").read_text(encoding="utf-8"))
+    assert f'"{shipped["total_steps"]}"' in source_of(path, "parameters")
+    (cell,) = (cell for cell in code_cells(path) if cell["id"] == "train")
+    printed = "".join(line for output in cell["outputs"] for line in output["text"])
+    returns = {player: float(figure) for player, figure in re.findall(r"^(policy|greedy|random) +(\S+)", printed, re.M)}
+    learning = json.loads((ROOT / "benchmarks" / "results" / "learning_cpu.json").read_text(encoding="utf-8"))
+    for player in ("greedy", "random"):
+        assert returns[player] == pytest.approx(learning["figures"][player]["return"], abs=5e-4)
+    assert returns["policy"] > returns["greedy"] + 20
+
+
 # --- the address of the repository ----------------------------------------------------------------------------------
 
 
@@ -136,6 +150,13 @@ def source_of(path, name):
     return source
 
 
+def as_clone(folder):
+    """Makes a folder look like a clone."""
+    (folder / "jaxvrp").mkdir(parents=True)
+    (folder / "jaxvrp" / "environment.py").touch()
+    return folder
+
+
 @pytest.fixture
 def install(monkeypatch, tmp_path):
     """`install(path, **environment)`: the commands of the cell where there is no jaxvrp, in an empty folder."""
@@ -147,10 +168,10 @@ def install(monkeypatch, tmp_path):
             assert check
             given.append(words)
             if words[0] == "git":
-                pathlib.Path(words[-1]).mkdir(exist_ok=True)
+                as_clone(pathlib.Path(words[-1]))
 
         monkeypatch.chdir(folder)
-        monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+        monkeypatch.setattr("importlib.metadata.distributions", lambda name: ())  # a folder is no installation
         monkeypatch.setattr("subprocess.run", run)
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
@@ -180,6 +201,19 @@ def test_on_colab_the_repository_is_cloned_and_installed(install, tmp_path):
     assert pathlib.Path.cwd() == tmp_path / "jaxvrp"
 
 
+def test_beside_an_archive_or_a_clone_no_address_is_needed(install, tmp_path):
+    (tmp_path / "zip").mkdir()
+    as_clone(tmp_path / "beside" / "jaxvrp-main")
+    archive = pathlib.Path(shutil.make_archive(tmp_path / "zip" / "jaxvrp", "zip", tmp_path / "beside"))
+    ((*_, where, _),) = install(NOTEBOOKS / "quickstart.ipynb", folder=archive.parent, filled_in=False)
+    assert where == str(archive)
+    ((*_, where, _),) = install(NOTEBOOKS / "quickstart.ipynb", folder=tmp_path / "beside", filled_in=False)
+    assert where == str(tmp_path / "beside" / "jaxvrp-main")
+    for folder in (archive.parent, tmp_path / "beside"):
+        ((*_, editable, where, _),) = install(NOTEBOOKS / "colab_tpu_gpu.ipynb", folder=folder, filled_in=False)
+        assert (editable, where) == ("-e", ".") and pathlib.Path.cwd() == folder / "jaxvrp-main"
+
+
 def test_a_notebook_in_a_clone_installs_that(install):
     ((*_, editable, where, _),) = install(NOTEBOOKS / "colab_tpu_gpu.ipynb", folder=NOTEBOOKS, filled_in=False)
     assert (editable, where) == ("-e", ".") and pathlib.Path.cwd() == ROOT
@@ -189,5 +223,7 @@ def test_a_notebook_in_a_clone_installs_that(install):
 def test_without_an_address_it_says_what_to_fill_in(path, install):
     if address.NOT_FILLED_IN not in address.address_of(ROOT):
         pytest.skip("the address is filled in")
-    with pytest.raises(SystemExit, match="fill in REPOSITORY above, or open this notebook in a clone"):
+    with pytest.raises(
+        SystemExit, match=r"fill in REPOSITORY above, open this notebook in a clone, or put jaxvrp\.zip"
+    ):
         install(path, filled_in=False)
