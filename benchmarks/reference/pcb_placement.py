@@ -37,7 +37,9 @@ class Placement:
         self.agents, self.exists = np.flatnonzero(board.movable), np.array(board.exists)
         self.position, self.orientation = np.array(board.position, np.float64), np.array(board.orientation, np.int64)
         same_side = board.side[:, None] == board.side
-        self._blocks = same_side & self.exists[:, None] & self.exists & ~np.eye(self.exists.size, dtype=bool)
+        self._movable = np.array(board.movable)
+        judged = self.exists[:, None] & self.exists & (self._movable[:, None] | self._movable)
+        self._blocks = same_side & judged & ~np.eye(self.exists.size, dtype=bool)
         angle = (np.arange(SECTORS * rays) + 0.5) * (2 * np.pi / (SECTORS * rays)) - np.pi / SECTORS
         self._ray = np.stack([np.cos(angle), -np.sin(angle)])[:, None]
         # A ray along an axis would divide by 0.
@@ -89,13 +91,16 @@ class Placement:
         self.hpwl, self.board_hpwl = self._nets_of @ of_nets, float(of_nets.sum())
 
     def overlap(self) -> np.ndarray:
-        """Area of each component that others on its side or the edge take, in its own areas, exactly, `f64[N]`."""
+        """Area of each component that others on its side or the edge take, in its own areas, exactly, `f64[N]`.
+
+        Not what fixed components take from each other, nor the edge from them.
+        """
         half, area = self.halves(), self.size.prod(axis=1)
         low, high = self.position - half, self.position + half
         shared = np.minimum(high[:, None], high) - np.maximum(low[:, None], low)
         common = (np.maximum(shared, 0).prod(axis=2) * self._blocks).sum(axis=1)
         inside = np.maximum(np.minimum(high, self.outline) - np.maximum(low, 0), 0).prod(axis=1)
-        taken = (common + np.maximum(area - inside, 0)) / np.where(area > 0, area, 1.0)
+        taken = (common + np.maximum(area - inside, 0) * self._movable) / np.where(area > 0, area, 1.0)
         return taken * (self.exists & (area > 0))
 
     def has_left(self, agent: int) -> bool:

@@ -159,11 +159,12 @@ def read_boards(path: str | os.PathLike) -> Sequence[Board | Netlist]:
         OSError: it cannot be read.
     """
     path = Path(path)
-    if path.suffix == ".pcb":
+    ending = path.suffix.lower()
+    if ending == ".pcb":
         return read_pcb(path).boards
-    if path.suffix == ".nodes":
+    if ending == ".nodes":
         return [read_bookshelf(path)]
-    if path.suffix != ".npz":
+    if ending != ".npz":
         raise UnknownFormatError(f"boards '{path}' is neither .pcb, .nodes (Bookshelf) nor .npz (jaxvrp.envs.pcb.save)")
     return _single_boards(load(path))
 

@@ -73,9 +73,12 @@ def has_left(centre: jax.Array, half: jax.Array, outline: jax.Array) -> jax.Arra
     return off & (_common_span(centre - 0.5 * outline, half, 0.5 * outline) <= 0).any(-1)
 
 
-def obstructing(side: jax.Array, valid: jax.Array) -> jax.Array:
-    """`bool[N, N]`: pairs of different `valid` (`bool[N]`) parts on one `side` (`i32[N]`), which may not overlap."""
-    same = (side[:, None] == side) & valid[:, None] & valid
+def obstructing(side: jax.Array, valid: jax.Array, movable: jax.Array) -> jax.Array:
+    """`bool[N, N]`: pairs of different `valid` (`bool[N]`) parts on one `side` (`i32[N]`), which may not overlap.
+
+    One of them is `movable` (`bool[N]`): two fixed parts lie as they lie.
+    """
+    same = (side[:, None] == side) & valid[:, None] & valid & (movable[:, None] | movable)
     return same & ~jnp.eye(side.shape[0], dtype=bool)
 
 
@@ -99,16 +102,23 @@ def area_outside(centre: jax.Array, half: jax.Array, outline: jax.Array) -> jax.
 
 
 def overlap_ratio(
-    centre: jax.Array, half: jax.Array, outline: jax.Array, obstructs: jax.Array, valid: jax.Array
+    centre: jax.Array,
+    half: jax.Array,
+    outline: jax.Array,
+    obstructs: jax.Array,
+    valid: jax.Array,
+    movable: jax.Array,
 ) -> jax.Array:
     """`f32[N]`: (areas in common with each part that `obstructs`, summed, + area off the board) / own area.
 
-    May exceed 1; 0 for parts that are not `valid` (`bool[N]`), and for parts without area.
+    Only that of `movable` parts (`bool[N]`) is off the board. May exceed 1; 0 for parts that are not `valid`
+    (`bool[N]`), and for parts without area.
     """
     span = _common_span(centre[:, None] - centre, half[:, None], half)
     common = jnp.sum(jnp.where(obstructs, span[..., 0] * span[..., 1], 0.0), axis=-1)
     area = 4 * half[:, 0] * half[:, 1]
-    return jnp.where(valid, (common + area_outside(centre, half, outline)) / jnp.maximum(area, _TINY), 0.0)
+    outside = jnp.where(movable, area_outside(centre, half, outline), 0.0)
+    return jnp.where(valid, (common + outside) / jnp.maximum(area, _TINY), 0.0)
 
 
 def is_legal(overlap: jax.Array) -> jax.Array:

@@ -8,7 +8,7 @@ import jax
 
 from jaxvrp.envs.pcb import geometry, wirelength
 from jaxvrp.envs.pcb.problem.board import Board, as_float32
-from jaxvrp.envs.pcb.problem.instance import Wiring
+from jaxvrp.envs.pcb.problem.instance import Wiring, obstructing
 
 
 class BoardMeasures(NamedTuple):
@@ -44,13 +44,13 @@ def measure_board(
     """
     board = as_float32(board)
     signal = board.signal_pin if wiring is None else wiring.signal
-    obstructs = geometry.obstructing(board.side, board.exists) if wiring is None else wiring.obstructs
+    obstructs = obstructing(board) if wiring is None else wiring.obstructs
     pads = geometry.pad_positions(position, orientation, board.pin_component, board.pin_offset)
     half = geometry.half_extent(board.size, orientation)
     return BoardMeasures(
         pads=pads,
         net_hpwl=wirelength.net_hpwl(pads, board.pin_net, signal, board.num_nets),
-        overlap=geometry.overlap_ratio(position, half, board.outline, obstructs, board.exists),
+        overlap=geometry.overlap_ratio(position, half, board.outline, obstructs, board.exists, board.movable),
     )
 
 

@@ -15,11 +15,13 @@ from jaxvrp.envs.pcb.env import Pcb
 from jaxvrp.envs.pcb.factory import read_boards
 from jaxvrp.envs.pcb.measure import measure_board
 from jaxvrp.envs.pcb.problem.board import as_float32
+from jaxvrp.envs.pcb.problem.inspection import warnings_of
 from jaxvrp.envs.pcb.problem.instance import Instance
 from jaxvrp.envs.pcb.problem.netlist import Netlist, PcbFile, make_netlist
 from jaxvrp.envs.pcb.problem.pcb_file import write_pcb
 from jaxvrp.envs.pcb.rules import State
 from jaxvrp.io import plan_files
+from jaxvrp.toolbox import Inspection
 
 FORMAT = "jaxvrp-pcb-plan-1"
 ENDINGS = (*plan_files.ENDINGS, ".pcb")  # of the files that plans are written to
@@ -54,6 +56,12 @@ def instance_of(problem: BoardOfFile, env: Pcb) -> Instance:
     return instance
 
 
+def inspect(problem: BoardOfFile, env: Pcb) -> Inspection:
+    """Warnings of what is judged otherwise than a reader may expect."""
+    del env
+    return Inspection(warnings=tuple(warnings_of(problem.netlist)))
+
+
 def cost(metrics: Any) -> jax.Array:
     """Wirelength in mm of the best placement without overlap, `f32[]`; infinite if there was none."""
     return jax.numpy.where(metrics["became_legal"] > 0, metrics["best_hpwl"], jax.numpy.inf)
@@ -80,12 +88,12 @@ def plan_of(problem: BoardOfFile, env: Pcb, states: State) -> dict[str, Any]:
             "part": name,
             "x": float(position[row, 0] + netlist.origin[0]),
             "y": float(position[row, 1] + netlist.origin[1]),
-            "degrees": 90 * int(orientation[row]),
+            "degrees": part.drawn.degrees if part.drawn else 90 * int(orientation[row]),
             "side": int(board.side[row]),
             "fixed": bool(board.fixed[row]),
             "overlap": float(measures.overlap[row]),
         }
-        for row, name in enumerate(names)
+        for row, (name, part) in enumerate(zip(names, netlist.components, strict=True))
     ]
     return {
         "format": FORMAT,
@@ -116,7 +124,8 @@ def write_plan(problem: BoardOfFile, path: str | os.PathLike, plan: dict[str, An
         return
     netlist = problem.netlist
     position = np.array([[part["x"], part["y"]] for part in plan["parts"]]) - np.array(netlist.origin)
-    orientation = np.array([part["degrees"] // 90 for part in plan["parts"]], np.int32)
+    quarters = np.array([part["degrees"] // 90 for part in plan["parts"]], np.int32)
+    orientation = np.where(netlist.board.fixed, netlist.board.orientation, quarters)
     board = netlist.board.replace(position=position.astype(netlist.board.position.dtype), orientation=orientation)
     write_pcb(path, PcbFile((dataclasses.replace(netlist, board=board),)))
 

@@ -43,7 +43,7 @@ class State(NotebookStill, struct.PyTreeNode):
 
     @property
     def legal(self) -> jax.Array:
-        """`bool[]`, no part overlaps another or the edge."""
+        """`bool[]`, no part that can move overlaps another or the edge."""
         return (geometry.is_legal(self.overlap) | ~self.instance.board.exists).all(axis=-1)
 
     @property

@@ -33,6 +33,7 @@ TOOLBOX = Toolbox(
         endings=plan.ENDINGS,
         label_episode=plan.label_episode,
         draw=render_plan,
+        inspect=plan.inspect,
     ),
     still=still,
     evaluation={"max_steps": 600},

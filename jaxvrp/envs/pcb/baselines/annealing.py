@@ -26,7 +26,7 @@ from jaxvrp.envs.pcb.env import Pcb
 from jaxvrp.envs.pcb.measure import measure_board
 from jaxvrp.envs.pcb.observation import measure_agents
 from jaxvrp.envs.pcb.problem.board import Board, as_float32
-from jaxvrp.envs.pcb.problem.instance import Instance
+from jaxvrp.envs.pcb.problem.instance import Instance, obstructing
 from jaxvrp.envs.pcb.rules import State
 from jaxvrp.toolbox import Searched
 
@@ -297,7 +297,7 @@ def make_tables(board: Board, widths: tuple[int, int]) -> Tables:
         unit=jnp.where(size > 0, size, 0.01 * board.outline.max()),
         half_width=0.5 * board.size[:, 0],
         half_height=0.5 * board.size[:, 1],
-        obstructs=geometry.obstructing(board.side, board.exists),
+        obstructs=obstructing(board),
         pin=pin,
         owner=component[pin],
         offset_x=board.pin_offset[pin, 0],

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxvrp.envs.pcb import geometry
 from jaxvrp.envs.pcb.measure import measure_board
 from jaxvrp.envs.pcb.problem.board import Board, as_float32
+from jaxvrp.envs.pcb.problem.instance import obstructing
 
 # Of the board's longest side: touching parts stay so far apart that rounding cannot make them overlap.
 CLEARANCE = 2.0**-22
@@ -55,7 +56,7 @@ def _place_one_by_one(board: Board, draws: jax.Array) -> tuple[jax.Array, jax.Ar
     """A placement from uniform draws `f32[tries, N, 3]`."""
     centre, quarters = uniform_poses(board, draws)
     half = geometry.half_extent(board.size, quarters)
-    obstructs = geometry.obstructing(board.side, board.exists)
+    obstructs = obstructing(board)
 
     def choose_pose(chosen: jax.Array, part: jax.Array) -> tuple[jax.Array, None]:
         in_the_way = (chosen >= 0) & obstructs[part]

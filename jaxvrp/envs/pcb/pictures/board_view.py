@@ -170,14 +170,17 @@ def spanning_tree(points: np.ndarray) -> np.ndarray:
 
 
 def faults_of(placement: Placement) -> np.ndarray:
-    """`[F, 4]`: common areas of two parts, and areas off the board, as boxes; none if the placement is legal."""
-    boxes, side, wrong = placement.boxes, placement.board.side, placement.wrong
+    """`[F, 4]`: common areas of two parts, and areas off the board, as boxes; none if the placement is legal.
+
+    Fixed parts are at fault neither with each other nor with the edge.
+    """
+    boxes, side, wrong, fixed = placement.boxes, placement.board.side, placement.wrong, placement.board.fixed
     first, second = np.triu_indices(len(boxes), 1)
-    counts = (side[first] == side[second]) & (wrong[first] | wrong[second])
+    counts = (side[first] == side[second]) & (wrong[first] | wrong[second]) & ~(fixed[first] & fixed[second])
     one, other = boxes[first[counts]], boxes[second[counts]]
     common = np.concatenate([np.maximum(one[:, :2], other[:, :2]), np.minimum(one[:, 2:], other[:, 2:])], axis=1)
     # Left and right of the board, then above and below of what remains; some without area.
-    left, top, right, bottom = boxes[wrong].T
+    left, top, right, bottom = boxes[wrong & ~fixed].T
     width, height = placement.board.outline
     start, end = np.clip(left, 0, width), np.clip(right, 0, width)
     strips = [

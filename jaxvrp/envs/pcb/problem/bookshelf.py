@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,15 +14,42 @@ from jaxvrp.io.text_lines import Line, read_lines
 
 SIDES = {"N": 0, "FN": 1}
 
+PIN = ("part", "B", ":", "0", "0")
+"""What of a pin may be left out, from the second word on: its direction, which is not read, and its offset."""
+
+FIXED = ("terminal", "/fixed")
+"""What marks a part that may not be moved, in small letters: the first in `.nodes`, the second in `.pl`."""
+
+NO_IMAGE = "_ni"
+"""Behind either: a part that is in nobody's way."""
+
+
+class _Node(NamedTuple):
+    """A part of a `.nodes` file."""
+
+    width: float
+    height: float
+    mark: str
+
+
+class _Place(NamedTuple):
+    """A part's lower left corner and side in a `.pl` file."""
+
+    x: float
+    y: float
+    side: int
+    mark: str
+
 
 def read_bookshelf(
     path: str | os.PathLike, *, outline: tuple[float, float] | None = None, units_per_mm: float = 10.0
 ) -> Netlist:
     """Read a board with its names; `.nets` and `.pl` lie beside the `.nodes` file and share its stem.
 
-    Bookshelf's y points up; the board's points down, so it is the picture that is kept. Every part can be moved and
-    every net is a signal, as the files say nothing else. Sizes and offsets are as placed, so every orientation is 0.
-    Pins are ordered by component.
+    Bookshelf's y points up; the board's points down, so it is the picture that is kept. Every net is a signal, as the
+    files say nothing else, and named by its number if it has no name; a pin without an offset is in the centre. Parts
+    that are `terminal` or `/FIXED` may not be moved; those that end in `_NI` obstruct nothing, and have no size. Sizes
+    and offsets are as placed, so every orientation is 0. Pins are ordered by component.
 
     Args:
         path: the `.nodes` file.
@@ -34,24 +61,28 @@ def read_bookshelf(
         OSError: one cannot be read.
     """
     path = Path(path)
-    sizes = _read_nodes(path)
+    nodes = _read_nodes(path)
     width, height = outline or _read_canvas(path.with_name("canvas.csv"), path.stem)
-    places = _read_places(path.with_suffix(".pl"), sizes)
-    nets, pins = _read_nets(path.with_suffix(".nets"), {name: index for index, name in enumerate(sizes)})
-    size, (left, bottom, side) = np.array(list(sizes.values())), np.array([places[name] for name in sizes]).T
+    by_name = _read_places(path.with_suffix(".pl"), nodes)
+    nets, pins = _read_nets(path.with_suffix(".nets"), {name: index for index, name in enumerate(nodes)})
+    places = [by_name[name] for name in nodes]
+    marks = [node.mark + place.mark for node, place in zip(nodes.values(), places, strict=True)]
+    size = np.array([(node.width, node.height) for node in nodes.values()])
+    left, bottom = np.array([(place.x, place.y) for place in places]).T
     component, net, x, y = np.array(sorted(pins, key=lambda pin: pin[0])).T
     centre = np.column_stack([left, bottom]) + size / 2
     board = make_board(
         np.array([width, height]) / units_per_mm,
-        size / units_per_mm,
+        size / units_per_mm * np.array([[NO_IMAGE not in mark] for mark in marks]),
         component,
         np.column_stack([x, 0 - y]) / units_per_mm,
         net,
         np.zeros(len(nets)),
         position=np.column_stack([centre[:, 0], height - centre[:, 1]]) / units_per_mm,
-        side=side,
+        fixed=[mark != "" for mark in marks],
+        side=[place.side for place in places],
     )
-    return make_netlist(board, path.stem, tuple(sizes), tuple(nets))
+    return make_netlist(board, path.stem, tuple(nodes), tuple(nets))
 
 
 def _read_canvas(path: Path, stem: str) -> tuple[float, float]:
@@ -73,55 +104,63 @@ def _read_canvas(path: Path, stem: str) -> tuple[float, float]:
 
 
 def _content(path: Path, kind: str) -> tuple[Line, dict[str, tuple[Line, int]], list[tuple[Line, list[str]]]]:
-    """The head line, declared counts `Num... : n` by name, and the other lines with their words."""
+    """The head line, declared counts `Num... : n` by name in small letters, and the other lines with their words."""
     head, *lines = read_lines(path, f"a Bookshelf file of {kind}")
-    head.expect(head.text.startswith(f"UCLA {kind}"), f"'UCLA {kind} 1.0'", f"give a Bookshelf file of {kind}")
+    head.expect(head.keyword.startswith(f"ucla {kind}"), f"'UCLA {kind} 1.0'", f"give a Bookshelf file of {kind}")
     counts, content = {}, []
     for line in lines:
         words = line.text.replace(":", " : ").split()
-        if words[0].startswith("Num"):
+        if words[0].lower().startswith("num") and ":" in words[1:2]:
             is_count = len(words) == 3 and words[1] == ":" and words[0].isprintable()
             line.expect(is_count, f"{f'{words[0]} : count'!r}")
-            counts[words[0]] = (line, line.whole(words[0], words[2], 0))
+            counts[words[0].lower()] = (line, line.whole(words[0], words[2], 0))
         elif not words[0].startswith("#"):
             content.append((line, words))
     return head, counts, content
 
 
 def _check_count(head: Line, counts: dict[str, tuple[Line, int]], name: str, found: int) -> None:
-    head.expect(name in counts, f"a line '{name} : {found}' below", "add it")
-    line, count = counts[name]
+    head.expect(name.lower() in counts, f"a line '{name} : {found}' below", "add it")
+    line, count = counts[name.lower()]
     line.expect(count == found, f"as many as are there, {found}, found {count}", "restore the missing lines, or this")
 
 
-def _read_nodes(path: Path) -> dict[str, tuple[float, float]]:
-    """Width and height by name."""
+def _unmarked(words: list[str]) -> tuple[list[str], str]:
+    """The words without the last if that marks a fixed part, and this mark in small letters, or nothing."""
+    mark = words[-1].lower()
+    return (words[:-1], mark) if mark.removesuffix(NO_IMAGE) in FIXED and len(words) > 1 else (words, "")
+
+
+def _read_nodes(path: Path) -> dict[str, _Node]:
+    """The parts by name."""
     head, counts, content = _content(path, "nodes")
-    sizes = {}
-    for line, words in content:
+    nodes: dict[str, _Node] = {}
+    for line, marked in content:
+        words, mark = _unmarked(marked)
         row = line.fields(("name", "width", "height"), words)
-        line.expect(row["name"] not in sizes, f"a new name, found {row['name']!r} again", "rename it")
+        line.expect(row["name"] not in nodes, f"a new name, found {row['name']!r} again", "rename it")
         size = (line.real("width", row["width"]), line.real("height", row["height"]))
         line.expect(min(size) >= 0, f"a size of at least 0, found {size[0]:g} x {size[1]:g}")
-        sizes[row["name"]] = size
-    _check_count(head, counts, "NumNodes", len(sizes))
-    head.expect(len(sizes) > 0, "at least one part below", "add it")
-    return sizes
+        nodes[row["name"]] = _Node(*size, mark)
+    _check_count(head, counts, "NumNodes", len(nodes))
+    head.expect(len(nodes) > 0, "at least one part below", "add it")
+    return nodes
 
 
-def _read_places(path: Path, sizes: dict) -> dict[str, tuple[float, float, int]]:
-    """Lower left corner and side by name."""
+def _read_places(path: Path, nodes: dict[str, _Node]) -> dict[str, _Place]:
+    """The places by name."""
     head, _, content = _content(path, "pl")
-    places = {}
-    for line, words in content:
-        row = line.fields(("name", "x", "y", ":", "side"), words)
+    places: dict[str, _Place] = {}
+    for line, marked in content:
+        words, mark = _unmarked(marked)
+        row = line.fields(("name", "x", "y", ":", "side"), [*words, ":", "N"] if len(words) == 3 else words)
         name = row["name"]
-        line.expect(name in sizes, f"a part of the .nodes file, found {name!r}", "correct the name, or add the part")
+        line.expect(name in nodes, f"a part of the .nodes file, found {name!r}", "correct the name, or add the part")
         line.expect(name not in places, f"each part once, found {name!r} again", "remove one of the lines")
         line.expect(row[":"] == ":", f"':' before the side, found {row[':']!r}")
         line.expect(row["side"] in SIDES, f"side {' or '.join(SIDES)}, found {row['side']!r}")
-        places[name] = (line.real("x", row["x"]), line.real("y", row["y"]), SIDES[row["side"]])
-    missing = [name for name in sizes if name not in places]
+        places[name] = _Place(line.real("x", row["x"]), line.real("y", row["y"]), SIDES[row["side"]], mark)
+    missing = [name for name in nodes if name not in places]
     head.expect(not missing, f"a place for each part, found none for {missing[:1]}", "add its line")
     return places
 
@@ -132,12 +171,15 @@ def _read_nets(path: Path, index: dict[str, int]) -> tuple[list[str], list[tuple
     nets, pins = [], []
     degrees: list[list[Any]] = []
     for line, words in content:
-        if words[0] == "NetDegree":
-            row = line.fields(("NetDegree", ":", "degree", "name"), words)
+        if words[0].lower() == "netdegree":
+            named = [*words, f"net{len(nets)}"] if len(words) == 3 else words
+            row = line.fields(("NetDegree", ":", "degree", "name"), named)
             nets.append(row["name"])
             degrees.append([line, line.whole("degree", row["degree"], 1), 0])
             continue
-        row = line.fields(("part", "direction", ":", "x", "y"), words)
+        # A part may stand there alone, or with nothing but the direction.
+        is_central = len(words) <= 2 or words[2:] == [":"]
+        row = line.fields(("part", "direction", ":", "x", "y"), [*words, *PIN[len(words) :]] if is_central else words)
         line.expect(len(nets) > 0, "'NetDegree : degree name' before the first pin", "add it")
         line.expect(row["part"] in index, f"a part of the .nodes file, found {row['part']!r}", "correct the name")
         pins.append((index[row["part"]], len(nets) - 1, line.real("x", row["x"]), line.real("y", row["y"])))

@@ -33,7 +33,7 @@ class Wiring(struct.PyTreeNode):
     groups: jax.Array  # i32[P, S], `pad_groups`
     nets: jax.Array  # bool[A, E], the signal nets of the agents' parts
     neighbours: jax.Array  # bool[A, N], other parts on a signal net with the agent's
-    obstructs: jax.Array  # bool[N, N], pairs of parts that may not overlap
+    obstructs: jax.Array  # bool[N, N], pairs of parts that may not overlap, one of them movable
 
 
 class Instance(struct.PyTreeNode):
@@ -102,8 +102,13 @@ def wire(board: Board, sizes: Sizes) -> Wiring:
         groups=wirelength.pad_groups(pin_component, pin_net, signal, sizes.shared_pads),
         nets=nets[component] & is_agent[:, None],
         neighbours=wirelength.shared_nets(nets)[component] & is_agent[:, None],
-        obstructs=geometry.obstructing(board.side, board.exists),
+        obstructs=obstructing(board),
     )
+
+
+def obstructing(board: Board) -> jax.Array:
+    """`bool[N, N]`, pairs of parts of one board that may not overlap, see `geometry.obstructing`."""
+    return geometry.obstructing(board.side, board.exists, board.movable)
 
 
 def board_targets(board: Board, wiring: Wiring) -> Targets:

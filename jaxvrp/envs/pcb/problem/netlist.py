@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -10,9 +11,21 @@ import numpy as np
 from jaxvrp.envs.pcb.problem.board import Board
 
 
+class Drawn(NamedTuple):
+    """A part at an angle that is no quarter turn: size in mm at 0 degrees, and degrees."""
+
+    size_x: float
+    size_y: float
+    degrees: float
+
+
 @dataclasses.dataclass(frozen=True)
 class Component:
-    """What a file says of a component beyond the board: identity, and counts of all its pins, connected or not."""
+    """What a file says of a component beyond the board: identity, and counts of all its pins, connected or not.
+
+    Also its layer, where that is not the number of the side, and how it is `drawn`, where the board has its bounding
+    box instead.
+    """
 
     id: int
     name: str
@@ -20,6 +33,8 @@ class Component:
     pins_smd: int
     pins_th: int
     type: int = -1
+    layer: int | None = None
+    drawn: Drawn | None = None
 
 
 @dataclasses.dataclass(frozen=True)

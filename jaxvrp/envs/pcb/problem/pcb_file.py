@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import decimal
 import itertools
+import math
 import os
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxvrp.envs.pcb.problem.board import make_board
-from jaxvrp.envs.pcb.problem.netlist import Component, Net, Netlist, PcbFile, Pin
+from jaxvrp.envs.pcb.problem.netlist import Component, Drawn, Net, Netlist, PcbFile, Pin
 from jaxvrp.io.limits import LARGEST
 from jaxvrp.io.text_lines import Line, read_lines
 from jaxvrp.io.whole_files import write_whole
@@ -29,13 +30,23 @@ CORNERS = ("bb_min_x", "bb_min_y", "bb_max_x", "bb_max_y")
 TEXTS = {"filename", ".kicad_pcb", "name", "pad", "net name"}
 PLACES = {"pos_x", "pos_y", *CORNERS}
 LENGTHS = {"size_x", "size_y", "offset_x", "offset_y", "orientation", "wirelength", "hpwl"}
+UNREAD = {"locked a", "locked b"}
+"""Fields of edges that many programs fill with 0, whatever the component's line says."""
+BACK = 31
+"""The layer of side 1 as KiCad counts."""
 UNKNOWN = 1e6
 EXACT = decimal.Context(prec=400)
+DIGITS = 9
+"""Of offsets in mm that are turned back, so that they are written as they were read."""
 CANNOT_HOLD = "the .pcb format cannot hold {}; change it, or use jaxvrp.envs.pcb.save"
 
 
 def read_pcb(path: str | os.PathLike) -> PcbFile:
     """Read the boards of a file. Blank lines and indentation do not matter; `hpwl=` is ignored.
+
+    Whether a component is locked stands in its own line; edges repeat it, and are not asked. Without `optimals`, all
+    targets are unknown. Parts are played at quarter turns: one that can be moved begins at the nearest, and of one that
+    is locked at another angle the board has the bounding box.
 
     Returns:
         Boards in file order, positions from the corner of their outlines. Components and nets in file order, pins
@@ -69,20 +80,25 @@ class _Reader:
     def mark(self, text: str) -> Line:
         """The next line, which opens or closes a section and must be `text`."""
         line = self.next(f"'{text}'")
-        line.expect(line.text == text, f"'{text}', found {line.text[:30]!r}")
+        line.expect(line.keyword == text, f"'{text}', found {line.text[:30]!r}")
         return line
+
+    def precedes(self, text: str) -> bool:
+        """Whether the next line is `text`."""
+        return any(line.keyword == text for line in self.lines[self.num_read : self.num_read + 1])
 
     def rows(self, section: str) -> Iterator[Line]:
         """The lines up to the one that closes the section."""
-        while (line := self.next(f"'{section} end'")).text != f"{section} end":
+        while (line := self.next(f"'{section} end'")).keyword != f"{section} end":
             yield line
 
     def values(self, names: tuple[str, ...], until: str) -> dict[str, Any]:
         """Values of the lines `name=value` up to the line `until`, which stays to be read."""
         found: dict[str, Any] = {}
-        while self.lines[self.num_read : self.num_read + 1] and self.lines[self.num_read].text != until:
+        while self.num_read < len(self.lines) and not self.precedes(until):
             line = self.next(until)
             name, equals, word = line.text.partition("=")
+            name, word = name.strip().lower(), word.strip()
             wanted = f"{' or '.join(f'{name}=...' for name in names)} or '{until}', found {line.text[:30]!r}"
             line.expect(bool(equals) and name in names, wanted)
             line.expect(name not in found, f"{name} once, found it again", "remove one of the two")
@@ -92,18 +108,19 @@ class _Reader:
 
 def _row(line: Line, names: tuple[str, ...]) -> dict[str, Any]:
     """The values of a line with commas."""
-    return {
-        name: _value(line, name.removesuffix(" a").removesuffix(" b"), word)
-        for name, word in line.fields(names).items()
-    }
+    return {name: _value(line, name, word) for name, word in line.fields(names).items()}
 
 
 def _value(line: Line, name: str, word: str) -> Any:
+    if name in UNREAD:
+        return None
+    name = name.removesuffix(" a").removesuffix(" b")
     if name in TEXTS:
         return word
-    if name in PLACES or name in LENGTHS:
-        number = line.real(name, word)
-        return decimal.Decimal(word) if name in PLACES else number
+    if name in PLACES:
+        return line.exact(name, word)
+    if name in LENGTHS:
+        return line.real(name, word)
     return line.whole(name, word, 0 if name in ("index", "power_rail") else None)
 
 
@@ -132,7 +149,7 @@ def _read_board(reader: _Reader) -> Netlist:
     reader.mark("graph begin")
     reader.values(("hpwl",), "nodes begin")
     nodes = _read_nodes(reader)
-    targets = _read_optimals(reader, nodes)
+    targets = _read_optimals(reader, nodes) if reader.precedes("optimals begin") else np.full((len(nodes), 2), np.inf)
     pads, nets = _read_edges(reader, nodes)
     reader.mark("graph end")
     corners = _read_corners(reader)
@@ -141,15 +158,15 @@ def _read_board(reader: _Reader) -> Netlist:
     try:
         board = make_board(
             [_minus(corners[f"bb_max_{axis}"], corners[f"bb_min_{axis}"]) for axis in "xy"],
-            [(row["size_x"], row["size_y"]) for row in rows],
+            [row["size"] for row in rows],
             [component for (component, _), _ in pads_in_order],
             [pad.offset for _, pad in pads_in_order],
             [net_index[pad.net] for _, pad in pads_in_order],
             [net.power_rail for net in nets.values()],
             position=[[_minus(row[f"pos_{axis}"], corners[f"bb_min_{axis}"]) for axis in "xy"] for row in rows],
-            orientation=[row["orientation"] / 90 % 4 for row in rows],
+            orientation=[row["quarters"] for row in rows],
             fixed=[row["locked"] for row in rows],
-            side=[row["layer"] for row in rows],
+            side=[row["layer"] != 0 for row in rows],
             target_wirelength=targets[:, 0],
             target_hpwl=targets[:, 1],
         )
@@ -157,7 +174,7 @@ def _read_board(reader: _Reader) -> Netlist:
         raise ValueError(f"{first.path}, line {first.number}: the board that begins here: {error}") from None
     return Netlist(
         board=board,
-        components=tuple(Component(*(row[name] for name in ("id", "name", *NODE[9:]))) for row in rows),
+        components=tuple(_component(row) for row in rows),
         pins=tuple(pad.label for _, pad in pads_in_order),
         nets=tuple(net.label for net in nets.values()),
         source=head[".kicad_pcb"],
@@ -175,13 +192,32 @@ def _read_nodes(reader: _Reader) -> Nodes:
         line.expect(row["id"] not in nodes, f"a new id, found {row['id']} again", "renumber it")
         for name in ("size_x", "size_y"):
             line.expect(row[name] >= 0, f"{name} of at least 0, found {row[name]}")
-        degrees = row["orientation"]
-        line.expect(degrees % 90 == 0, f"an orientation of 0, 90, 180 or 270, found {degrees:g}")
-        for name in ("layer", "locked"):
-            line.expect(row[name] in (0, 1), f"{name} 0 or 1, found {row[name]}")
-        nodes[row["id"]] = {**row, "index": len(nodes)}
+        line.expect(row["locked"] in (0, 1), f"locked 0 or 1, found {row['locked']}")
+        line.expect(row["layer"] in (0, 1, BACK), f"layer 0 or 1, found {row['layer']}")
+        nodes[row["id"]] = {**row, **_pose(row), "index": len(nodes)}
     opening.expect(len(nodes) > 0, "at least one component below", "add it")
     return nodes
+
+
+def _pose(row: dict[str, Any]) -> dict[str, Any]:
+    """`size` and `quarters` of a part on the board, and how it is `drawn` where that is a bounding box."""
+    size, degrees = (row["size_x"], row["size_y"]), row["orientation"]
+    if degrees % 90 == 0 or not row["locked"]:
+        return {"size": size, "quarters": round(degrees / 90) % 4, "drawn": None}
+    (x, y), (cos, sin) = size, (abs(math.cos(math.radians(degrees))), abs(math.sin(math.radians(degrees))))
+    return {"size": (x * cos + y * sin, x * sin + y * cos), "quarters": 0, "drawn": Drawn(*size, degrees)}
+
+
+def _component(row: dict[str, Any]) -> Component:
+    counts = (row[name] for name in NODE[9:])
+    layer = row["layer"] if row["layer"] == BACK else None
+    return Component(row["id"], row["name"], *counts, layer=layer, drawn=row["drawn"])
+
+
+def _turned(offset: tuple[float, float], degrees: float) -> tuple[float, float]:
+    """An offset in mm, turned counter-clockwise on screen."""
+    (x, y), angle = offset, math.radians(degrees)
+    return x * math.cos(angle) + y * math.sin(angle), y * math.cos(angle) - x * math.sin(angle)
 
 
 def _read_optimals(reader: _Reader, nodes: Nodes) -> np.ndarray:
@@ -226,11 +262,11 @@ def _read_edges(reader: _Reader, nodes: Nodes) -> tuple[Pads, dict[int, _Net]]:
 
 def _read_end(line: Line, row: dict[str, Any], end: str, nodes: Nodes, pads: Pads) -> tuple[int, int]:
     """The key of the pad at one end (a or b) of an edge; the pad is added to the others."""
-    id, index, name, size_x, size_y, offset_x, offset_y, locked = (row[f"{field} {end}"] for field in END)
+    id, index, name, size_x, size_y, *offset = (row[f"{field} {end}"] for field in END[:-1])
     line.expect(id in nodes, f"the id of a component, found {id}")
-    expected = nodes[id]["locked"]
-    line.expect(locked == expected, f"locked {expected} for component {id}, as above")
-    pad, key = _Pad(Pin(index, name, size_x, size_y), (offset_x, offset_y), row["net id"]), (nodes[id]["index"], index)
+    drawn = nodes[id]["drawn"]
+    x, y = _turned((offset[0], offset[1]), drawn.degrees) if drawn else offset
+    pad, key = _Pad(Pin(index, name, size_x, size_y), (x, y), row["net id"]), (nodes[id]["index"], index)
     line.expect(
         pads.setdefault(key, pad) == pad, f"pad {index} of component {id} as in the lines above", "make them the same"
     )
@@ -241,6 +277,7 @@ def _read_corners(reader: _Reader) -> dict[str, decimal.Decimal]:
     opening, corners = reader.mark("board begin"), dict[str, decimal.Decimal]()
     for line in reader.rows("board"):
         name, word = line.fields(("name", "value")).values()
+        name = name.lower()
         line.expect(name in CORNERS and name not in corners, f"each of {', '.join(CORNERS)} once")
         corners[name] = _value(line, name, word)
     opening.expect(len(corners) == len(CORNERS), f"lines of {', '.join(CORNERS)} below", "add what is missing")
@@ -335,8 +372,10 @@ def _board_lines(netlist: Netlist) -> Iterator[str]:
 def _nodes(netlist: Netlist) -> Iterator[tuple]:
     board = netlist.board
     for row, part in enumerate(netlist.components):
-        pose = (*board.size[row], *_plus(board.position[row], netlist.origin), 90 * int(board.orientation[row]))
-        flags = (int(board.side[row]), int(board.fixed[row]))
+        *size, degrees = part.drawn or (*board.size[row], 90 * int(board.orientation[row]))
+        pose = (*size, *_plus(board.position[row], netlist.origin), degrees)
+        side = int(board.side[row])
+        flags = (part.layer if side and part.layer else side, int(board.fixed[row]))
         yield (part.id, part.name, *pose, *flags, part.pins, part.pins_smd, part.pins_th, part.type)
 
 
@@ -353,8 +392,10 @@ def _edges(netlist: Netlist) -> Iterator[tuple]:
         for pin in np.flatnonzero(board.pin_net == index):
             label, component = netlist.pins[pin], board.pin_component[pin]
             copper = (label.index, label.name, label.size_x, label.size_y)
-            part = netlist.components[component]
-            ends.append((part.id, *copper, *board.pin_offset[pin], int(board.fixed[component])))
+            part, offset = netlist.components[component], board.pin_offset[pin]
+            if part.drawn:
+                offset = np.round(_turned(offset, -part.drawn.degrees), DIGITS)
+            ends.append((part.id, *copper, *offset, int(board.fixed[component])))
         for end_a, end_b in itertools.combinations(ends, 2):
             yield (*end_a, *end_b, net.id, net.name, int(board.power_rail[index]))
 

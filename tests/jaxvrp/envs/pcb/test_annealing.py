@@ -21,6 +21,8 @@ from jaxvrp.envs.pcb.baselines.random_placement import random_legal
 from jaxvrp.envs.pcb.measure import measure_board
 from jaxvrp.envs.pcb.problem.board import as_float32, make_board, pad, stack
 from jaxvrp.envs.pcb.problem.generator import generate, make_parameters
+from jaxvrp.envs.pcb.problem.inspection import warnings_of
+from jaxvrp.envs.pcb.problem.netlist import make_netlist
 from jaxvrp.envs.pcb.problem.pcb_file import read_pcb
 
 LEGAL = 1e-5
@@ -265,6 +267,41 @@ def test_a_board_is_measured_as_in_plain_python(random_boards, signal_hpwl):
         measures.overlap[board.exists], overlap_ratios(board, position, turns), rtol=1e-4, atol=1e-5
     )
     assert measures.hpwl == pytest.approx(signal_hpwl(board, position, turns), rel=1e-5)
+
+
+FIXED_BADLY = {
+    # A connector half over the right edge with its pad 1 beyond it, and a plate under it, also fixed.
+    "outline": [10, 8],
+    "size": [[4, 4], [3, 3], [2, 1]],
+    "pin_component": [0, 2],
+    "pin_offset": [[1, 0], [0.5, 0]],
+    "pin_net": [0, 0],
+    "power_rail": [0],
+    "position": [[10, 4], [9, 4], [5, 1]],
+    "fixed": [True, True, False],
+}
+
+
+def test_only_what_can_move_is_judged():
+    """The pad of the connector is at (11, 4), and that of the part half a unit from its edges, on the board."""
+    board = make_board(**FIXED_BADLY)
+    found = jax.jit(functools.partial(anneal, widths=net_widths(board), num_moves=4000, num_restarts=RESTARTS))(
+        board, jax.random.key(0)
+    )
+    assert found.legal.all() and found.hpwl.min() == pytest.approx(2.5 + 1.5, abs=1e-2)
+    measures = jax.jit(measure_board)(board, board.position.astype(np.float32), board.orientation)
+    assert measures.overlap.tolist() == [0, 0, 0]
+    over = measure_board(board, jnp.asarray([[10, 4], [9, 4], [8.5, 4]], jnp.float32), board.orientation).overlap
+    np.testing.assert_allclose(over, [1.5 / 16, 2 / 9, 1.5 / 2 + 2 / 2], rtol=1e-5)
+
+
+def test_warnings_name_what_is_not_judged_and_what_never_fits():
+    netlist = make_netlist(make_board(**FIXED_BADLY | {"size": [[4, 4], [3, 3], [11, 1]]}), "odd", ("J1", "B", "U1"))
+    over, on, large = warnings_of(netlist)
+    assert over.startswith("each of the parts 'J1', 'B' is fixed over the edge of the board; it counts only where")
+    assert on.startswith("each of the parts 'J1', 'B' is fixed on another fixed part")
+    assert large == "part 'U1' is larger than the board; no placement is legal, correct its size"
+    assert list(warnings_of(make_netlist(make_board(**BESIDE_A_BODY)))) == []
 
 
 @pytest.mark.slow

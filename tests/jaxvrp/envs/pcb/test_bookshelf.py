@@ -78,6 +78,35 @@ def test_the_size_and_the_unit_can_be_given(write_all, assert_same):
     assert board.position.tolist() == [[0.125, 15 - 20.5 / 20], [3.0, 12.0]]
 
 
+VARIANTS = {
+    "terminal": ({"hand.nodes": NODES.replace("80 60", "80 60 terminal")}, {"fixed": [False, True]}),
+    "fixed place": ({"hand.pl": PLACES.replace(": N", ": N /FIXED")}, {"fixed": [False, True]}),
+    "no image": (
+        {"hand.nodes": NODES.replace("80 60", "80 60 terminal_NI"), "hand.pl": PLACES.replace(": N", ": N /FIXED_NI")},
+        {"fixed": [False, True], "size": np.array([[0.5, 1.0], [0, 0]])},
+    ),
+    "no sides": ({"hand.pl": PLACES.replace(" : N", "").replace(" : FN", "")}, {"side": [0, 0]}),
+    "no offsets": (
+        {"hand.nets": NETS.replace(" : 35 -25.5", "").replace(" I : 0 4", "").replace("1.5 -4", "")},
+        {"pin_offset": np.zeros((3, 2))},
+    ),
+    "small letters": ({"hand.nodes": NODES.lower().replace("c1", "C1").replace("u2", "U2"), "hand.nets": NETS}, {}),
+    "a canvas with semicolons": ({"canvas.csv": CANVAS.upper().replace("HAND", "hand").replace(",", ";") + "EOF"}, {}),
+}
+
+
+@pytest.mark.parametrize(("files", "changes"), VARIANTS.values(), ids=VARIANTS)
+def test_variants_are_read(write_all, assert_same, files, changes):
+    plain, board = (read_bookshelf(write_all(each)).board for each in ({}, files))
+    changes = {name: np.asarray(value, getattr(plain, name).dtype) for name, value in changes.items()}
+    assert_same(board, plain.replace(**changes))
+
+
+def test_nets_without_names_are_numbered(write_all):
+    netlist = read_bookshelf(write_all({"hand.nets": NETS.replace(" N7", "")}))
+    assert [net.name for net in netlist.nets] == ["N0", "net1"]
+
+
 BROKEN = {
     "empty": ("nodes", "", "line 1: expected a Bookshelf file of nodes, found an empty file"),
     "binary": ("nets", b"\xff\x00", "byte 0: expected text, found binary data"),
@@ -126,8 +155,8 @@ BROKEN = {
     "endless pin": ("nets", NETS.replace("U2 I", "U" * 200_000 + " I"), "line 7: expected at most 10000 characters"),
     "short net": (
         "nets",
-        NETS.replace("2 N0", "2"),
-        "line 6: expected the 4 fields 'NetDegree : degree name', found 3",
+        NETS.replace(": 2 N0", ""),
+        "line 6: expected the 4 fields 'NetDegree : degree name', found 1",
     ),
     "wrong degree": ("nets", NETS.replace("2 N0", "3 N0"), "line 6: expected as many pins as follow, 2, found 3"),
     "no degree": ("nets", NETS.replace("1 N7", "0 N7"), "line 9: expected a whole number of at least 1 for degree"),

@@ -1,6 +1,7 @@
 """The `.pcb` format: round trips, and every way in which a file can be broken."""
 
 import dataclasses
+import re
 
 import jax
 import numpy as np
@@ -90,8 +91,17 @@ def test_a_file_is_read_in_order_relative_to_the_corner(write, assert_same):
         TWO_PARTS.replace("\t", ""),
         TWO_PARTS.replace("graph begin\n", "graph begin\nhpwl=105.7\n"),
         TWO_PARTS.replace("270.0", "-90"),
+        TWO_PARTS.replace("270.0", "291.9"),
+        TWO_PARTS.replace("0.5,1,5", "0.5,0,5").replace("-1.5,1,1", "-1.5,0,1"),
+        edited(17, "0,0,2,", "0,1,2,"),
+        re.sub(r"\w+ (begin|end)$|^[\t.\w]+=|bb_\w+", lambda found: found[0].upper(), TWO_PARTS, flags=re.MULTILINE),
+        TWO_PARTS.replace("-2.5", "-2.5D0").replace("103.7", "1.037d+02") + "EOF\n\x1a",
+        TWO_PARTS.replace(",-1\n", ",-1,,\n"),
     ],
-    ids=["Windows", "blank lines", "no tabs", "hpwl", "a negative angle"],
+    ids=[
+        *("Windows", "blank lines", "no tabs", "hpwl", "a negative angle", "an oblique part that can be moved"),
+        *("no lock in an edge", "a lock in an edge", "capitals", "exponents of Fortran, and an end", "empty fields"),
+    ],
 )
 def test_other_forms_of_the_same_file(write, text, assert_same_file):
     assert_same_file(read_pcb(write(text)), read_pcb(write(TWO_PARTS)))
@@ -121,7 +131,6 @@ BROKEN = {
     "no nodes": (without(8), "line 8: expected hpwl=... or 'nodes begin'"),
     "open nodes": (without(11), f"line 11: expected the 13 fields {NODE}, found 1; add"),
     "empty nodes": (without(9, 10), "line 8: expected at least one component below"),
-    "no optimals": (without(12, 13, 14, 15), "line 12: expected 'optimals begin', found 'edges begin'"),
     "missing optimal": (without(14), "line 12: expected a line for each component below, found none for id [5]"),
     "surplus optimal": (
         edited(14, "5,R1", "6,R1"),
@@ -156,7 +165,6 @@ BROKEN = {
     "no size": (edited(10, "2.0", "wide"), "line 10: expected a number below 1000000000000 for size_x, found 'wide'"),
     "negative size": (edited(10, "2.0", "-2.0"), "line 10: expected size_x of at least 0, found -2.0"),
     "no place": (edited(10, "103.7", "nan"), "line 10: expected a number below 1000000000000 for pos_x, found 'nan'"),
-    "oblique": (edited(10, "270.0", "45"), "line 10: expected an orientation of 0, 90, 180 or 270, found 45"),
     "a third layer": (edited(10, "270.0,1", "270.0,2"), "line 10: expected layer 0 or 1, found 2"),
     "half locked": (edited(10, "1,0,2", "1,0.5,2"), "line 10: expected a whole number for locked, found '0.5'"),
     "all locked": (edited(10, "1,0,2", "1,1,2").replace("0,0,2,", "0,1,2,").replace("0,0,3", "0,1,3"), "is fixed; a"),
@@ -164,7 +172,6 @@ BROKEN = {
     "short edge": (edited(17, ",0.95", ""), "line 17: expected the 19 fields 'component a index a"),
     "bracket unquoted": (edited(17, '"', "").replace('2)"', "2)"), "line 17: expected the 19 fields"),
     "edge of nothing": (edited(17, "5,1,2", "9,1,2"), "line 17: expected the id of a component, found 9"),
-    "edge unlocked": (edited(17, "0.5,1", "0.5,0"), "line 17: expected locked 1 for component 3, as above"),
     "negative pad": (edited(17, "3,4", "3,-4"), "line 17: expected a whole number of at least 0 for index, found '-4'"),
     "pad off": (edited(17, "-2.5", "NaN"), "line 17: expected a number below 1000000000000 for offset_x, found 'NaN'"),
     "pad to itself": (edited(18, "5,0,1,0.9,0.95,-0.75,0,0", "3,0,1,0.6,0.3,-2.5,-1.5,1"), "line 18: expected two"),
@@ -182,6 +189,34 @@ def test_a_broken_file_is_named_with_line_expectation_and_remedy(write, content,
         read_pcb(path)
     text = str(caught.value)
     assert text.startswith(str(path)) and message in text and "; " in text and "\n" not in text
+
+
+def test_without_optimals_all_targets_are_unknown(write):
+    board = read_pcb(write(without(12, 13, 14, 15))).boards[0].board
+    assert np.isinf([board.target_wirelength, board.target_hpwl]).all()
+
+
+def test_the_back_of_kicad_is_side_1_and_written_as_it_was(write, tmp_path):
+    text = edited(10, "270.0,1", "270.0,31")
+    file = read_pcb(write(text))
+    assert file.boards[0].board.side.tolist() == [0, 1]
+    write_pcb(tmp_path / "out.pcb", file)
+    assert "\t5,R1,2,1,103.7,88.0,270,31,0," in (tmp_path / "out.pcb").read_text()
+
+
+def test_of_an_oblique_fixed_part_the_bounding_box_is_in_the_way_and_the_file_keeps_it(
+    write, tmp_path, assert_same_file
+):
+    text = edited(9, "90.3,0,0,1", "90.3,30,0,1")
+    file = read_pcb(write(text))
+    board, cos, sin = file.boards[0].board, np.sqrt(0.75), 0.5
+    assert board.orientation.tolist() == [0, 3]
+    np.testing.assert_allclose(board.size[0], [6.5 * cos + 4 * sin, 6.5 * sin + 4 * cos], rtol=1e-12)
+    np.testing.assert_allclose(board.pin_offset[1], [-2.5 * cos + 0.5 * sin, 2.5 * sin + 0.5 * cos], rtol=1e-12)
+    write_pcb(tmp_path / "out.pcb", file)
+    written = (tmp_path / "out.pcb").read_text()
+    assert "\t3,U1,6.5,4,110.1,90.3,30,0,1," in written and ",0.6,0.3,-2.5,0.5,1," in written
+    assert_same_file(read_pcb(tmp_path / "out.pcb"), file)
 
 
 CLIQUE = """\

@@ -213,9 +213,9 @@ def test_a_half_covered_board_edge_by_hand():
 @jax.jit
 def ratios(centre, size, quarters, valid):
     """The overlap of parts on one side of the board."""
-    blocks = geometry.obstructing(jnp.zeros(len(centre), jnp.int32), valid)
+    blocks = geometry.obstructing(jnp.zeros(len(centre), jnp.int32), valid, valid)
     half = geometry.half_extent(size, quarters.astype(jnp.int32))
-    return geometry.overlap_ratio(centre, half, jnp.asarray(BOARD, jnp.float32), blocks, valid)
+    return geometry.overlap_ratio(centre, half, jnp.asarray(BOARD, jnp.float32), blocks, valid, valid)
 
 
 @pytest.mark.slow("1")
@@ -277,21 +277,23 @@ def test_overlap_ratio_is_that_of_polygons(seed):
         others = [b for b in np.flatnonzero(valid) if b != a and side[a] == side[b]]
         common = sum(bodies[a].intersection(bodies[b]).area for b in others)
         exact[a] = (common + bodies[a].difference(board).area) / bodies[a].area
-    blocks = geometry.obstructing(jnp.asarray(side), jnp.asarray(valid))
+    blocks = geometry.obstructing(jnp.asarray(side), jnp.asarray(valid), jnp.asarray(valid))
     half = geometry.half_extent(jnp.asarray(size), jnp.asarray(quarters))
-    found = geometry.overlap_ratio(jnp.asarray(centre), half, jnp.asarray(BOARD), blocks, jnp.asarray(valid))
+    found = geometry.overlap_ratio(
+        jnp.asarray(centre), half, jnp.asarray(BOARD), blocks, jnp.asarray(valid), jnp.asarray(valid)
+    )
     assert exact.max() > 0.3
     np.testing.assert_allclose(found, exact, rtol=1e-5, atol=1e-6)
     assert not geometry.is_legal(found).all()
 
 
 def test_coinciding_parts_overlap_more_than_once_and_touching_parts_not_at_all():
-    blocks = geometry.obstructing(jnp.zeros(3, jnp.int32), jnp.ones(3, bool))
+    blocks = geometry.obstructing(jnp.zeros(3, jnp.int32), jnp.ones(3, bool), jnp.ones(3, bool))
     outline, half = jnp.array([20.0, 16.0]), jnp.array([[0.93, 0.47]] * 3)
-    three = geometry.overlap_ratio(jnp.full((3, 2), 5.1), half, outline, blocks, jnp.ones(3, bool))
+    three = geometry.overlap_ratio(jnp.full((3, 2), 5.1), half, outline, blocks, jnp.ones(3, bool), jnp.ones(3, bool))
     np.testing.assert_allclose(three, 2, rtol=1e-6)
     row = jnp.array([[0.93, 0.47], [0.93 + 1.86, 0.47], [20.0 - 0.93, 16.0 - 0.47]])
-    touching = geometry.overlap_ratio(row, half, outline, blocks, jnp.ones(3, bool))
+    touching = geometry.overlap_ratio(row, half, outline, blocks, jnp.ones(3, bool), jnp.ones(3, bool))
     assert geometry.is_legal(touching).all()
     assert not geometry.is_legal(jnp.float32(2e-5))
 
@@ -322,7 +324,9 @@ def test_whatever_the_parts_all_numbers_are_finite_and_shares_are_shares(centre,
     assert (found.ol >= found.boardmask - 1e-6).all()
     centre, size, quarters = (jnp.asarray(v) for v in (centre, size, quarters))
     half, valid = geometry.half_extent(size, quarters), jnp.ones(3, bool)
-    ratio = geometry.overlap_ratio(centre, half, jnp.array(outline), geometry.obstructing(quarters % 2, valid), valid)
+    ratio = geometry.overlap_ratio(
+        centre, half, jnp.array(outline), geometry.obstructing(quarters % 2, valid, valid), valid, valid
+    )
     assert (np.isfinite(ratio) & (ratio >= 0)).all()
     vector = geometry.mean_neighbour(centre, jnp.array([False, True, True]), jnp.int32(0))
     polar = np.asarray(geometry.polar(vector, jnp.float32(0.0)))
