@@ -1,14 +1,17 @@
 """Checkpoints: the whole training state, the latest and the best. The only file that imports orbax.
 
 A checkpoint is a folder that is named by its update. It gets that name last, when all of it is on the disk: the
-arrays, and `contents.json`, which says what they are, with checksums, and with which configuration they were learned.
+arrays, of which one has been read back, and `contents.json`, which says what they are, with checksums, and with which
+configuration they were learned.
 A run that is killed during a save has the checkpoint before, and a folder `.partial-UPDATE` that the next start
 removes. Damage, or another configuration, is found before any array is read.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import errno
 import functools
 import gc
 import hashlib
@@ -20,10 +23,13 @@ import pathlib
 import re
 import shutil
 import sys
+import tempfile
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import jax
+import numpy as np
 from jax.experimental import multihost_utils
 
 from jaxvrp.io.command_line import UserError
@@ -39,6 +45,12 @@ PARTIAL = ".partial-"
 
 STATE = "state"
 """The subfolder that orbax writes the arrays into."""
+
+PLAIN = re.compile(r"[\w ./+-]*", re.ASCII)
+"""Paths that orbax and tensorstore take as they are; of others some mean a pattern, a bucket or another folder."""
+
+READ_BACK = 2**20
+"""Bytes of the largest array that is read back after a save."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,7 +134,9 @@ class Checkpoints:
         """
         self.folder.stat()  # orbax would make the folder of a run again that was removed or renamed
         partial = self.folder / f"{PARTIAL}{update}"
-        _write_arrays(state, partial)
+        with _plain(self.folder) as plain, naming(partial, plain / partial.name):
+            _write_arrays(state, plain / partial.name)
+            _check_one_array(state, plain / partial.name)
         if evaluated_return is not None and not math.isfinite(evaluated_return):
             evaluated_return = None
         if jax.process_index() == 0:
@@ -140,20 +154,13 @@ class Checkpoints:
 
     def load(self, like: Any, update: int | None = None) -> Any:
         """Read one (the latest by default) with the structure, shapes and shardings of `like`."""
-        from orbax.checkpoint import v1 as ocp  # takes a fifth of a second, and few commands need it
-
         update = self.find("latest") if update is None else update
         # Not left to orbax: it drops the reads of a checkpoint that does not fit half-way, which raise when collected.
         if fault := self._fault(update, like):
             raise self._unusable(update, f" ({fault})")
-        abstract = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), like)
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                # Orbax would refuse a field that is None and newer than the checkpoint; arrays were compared already.
-                loading = ocp.options.PyTreeOptions.Loading(partial_load=True)
-                with ocp.Context(pytree_options=ocp.options.PyTreeOptions(loading=loading)):
-                    state = ocp.load(self.folder / str(update), abstract, checkpointable_name=STATE)
+            with _plain(self.folder) as plain:
+                state = _read_arrays(jax.tree.map(_abstract, like), plain / str(update))
         except Exception as error:  # orbax and tensorstore raise all kinds
             raise self._unusable(update, "") from error
         if difference := _difference(_described(state), _described(like)):
@@ -226,6 +233,53 @@ class Checkpoints:
 
 def _is_update(path: pathlib.Path) -> bool:
     return re.fullmatch("[1-9][0-9]*", path.name) is not None and path.is_dir()
+
+
+@contextlib.contextmanager
+def _plain(folder: pathlib.Path) -> Iterator[pathlib.Path]:
+    """A path of the folder that has no sign with a meaning: its own, or that of a link to it."""
+    if PLAIN.fullmatch(str(folder)):
+        yield folder
+        return
+    with tempfile.TemporaryDirectory() as place:
+        link = pathlib.Path(place) / "checkpoints"
+        link.symlink_to(folder, target_is_directory=True)
+        yield link
+
+
+def _read_arrays(abstract: Any, folder: pathlib.Path) -> Any:
+    """Read the arrays of a checkpoint that a tree has; a leaf that is None is not read."""
+    from orbax.checkpoint import v1 as ocp  # takes a fifth of a second, and few commands need it
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        # Orbax would refuse a field that is None and newer than the checkpoint; arrays were compared already.
+        loading = ocp.options.PyTreeOptions.Loading(partial_load=True)
+        with ocp.Context(pytree_options=ocp.options.PyTreeOptions(loading=loading)):
+            return ocp.load(folder, abstract, checkpointable_name=STATE)
+
+
+def _check_one_array(state: Any, folder: pathlib.Path) -> None:
+    """Read an array back, the largest of few bytes; an OSError, if it is not what was written."""
+    leaves, structure = jax.tree.flatten(state)
+    written = max(leaves, key=lambda leaf: leaf.nbytes if leaf.nbytes <= READ_BACK else -leaf.nbytes)
+    only = [_abstract(leaf) if leaf is written else None for leaf in leaves]
+    try:
+        read = jax.tree.leaves(_read_arrays(jax.tree.unflatten(structure, only), folder))
+    except Exception:  # orbax and tensorstore raise all kinds
+        read = []
+    if [_bytes_here(leaf) for leaf in read] != [_bytes_here(written)]:
+        raise OSError(errno.EIO, "what was written there cannot be read back", str(folder))
+
+
+def _abstract(leaf: jax.Array) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=leaf.sharding)
+
+
+def _bytes_here(leaf: jax.Array) -> list[bytes]:
+    """Those of an array that are on the devices of this process."""
+    numbers = jax.random.key_data(leaf) if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
+    return [np.asarray(part.data).tobytes() for part in numbers.addressable_shards]
 
 
 def _write_arrays(state: Any, folder: pathlib.Path) -> None:

@@ -26,6 +26,7 @@ LOCK = ".lock"
 
 FREE, ACCESS = (errno.ENOSPC, errno.EDQUOT), (errno.EACCES, errno.EPERM, errno.EROFS)
 REMEDIES = dict.fromkeys(FREE, "free some space") | dict.fromkeys(ACCESS, "give yourself access to it")
+REMEDIES[errno.EIO] = "look at that disk, or take another one"
 """What to do about an error of the system, by its number."""
 
 UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)

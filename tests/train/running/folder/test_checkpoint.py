@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from jaxvrp.io.command_line import UserError
+from train.running.folder import checkpoint
 from train.running.folder.checkpoint import CONTENTS, Checkpoints
 
 CONFIGURATION = {"algorithm": "mappo", "gamma": 0.99, "env": {"name": "darp", "max_ride_time": math.inf}}
@@ -86,6 +87,39 @@ def test_what_was_not_evaluated_is_the_best_only_if_nothing_was(value, tmp_path)
     save(tmp_path, 2, -1e9)
     save(tmp_path, 3, value)
     assert (names(tmp_path), Checkpoints(tmp_path, read_only=True).best) == (["2", "3"], 2)
+
+
+ODD = ["a[x]", "[!a]", "back\\slash", "gs:", "s3:", "*", "a?", "{a,b}", "~", "a b ", "'q\"", "%41#", "dot.", "-dash"]
+ODD += ["$HOME", "new\nline", "ünï🚚", "[a-z]*\\?"]
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_a_folder_of_any_name_gives_back_what_it_was_given(name, tmp_path):
+    """In some, the storage of arrays sees a pattern, a bucket or two folders."""
+    folder = tmp_path / name / "run" / "checkpoints"
+    save(folder, 1, 5.0)
+    save(folder, 2)
+    assert (names(folder), loaded(folder), loaded(folder, 1)) == (["1", "2"], 2, 1)
+    assert names(tmp_path) == [name]
+
+
+def test_a_save_that_cannot_be_read_back_is_none(folder, tmp_path, monkeypatch):
+    """As on a disk that forgets; here orbax takes the name for a pattern, and drops all arrays without a word."""
+    odd = folder.rename(tmp_path / "a[x]")
+    monkeypatch.setattr(checkpoint, "_plain", contextlib.nullcontext)
+    with pytest.raises(OSError, match="what was written there cannot be read back") as failure:
+        save(odd, 3, 9.0)
+    assert failure.value.filename == str(odd / ".partial-3")
+    monkeypatch.undo()
+    assert loaded(odd) == 2
+
+
+def test_a_save_that_reads_back_as_something_else_is_none(folder, monkeypatch):
+    write = checkpoint._write_arrays
+    monkeypatch.setattr(checkpoint, "_write_arrays", lambda state, path: write(state_of(4), path))
+    with pytest.raises(OSError, match="cannot be read back"):
+        save(folder, 3, 9.0)
+    assert loaded(folder) == 2
 
 
 @pytest.fixture
