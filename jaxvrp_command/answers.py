@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NoReturn
 
 from jaxvrp_command import names
-from jaxvrp_command.packages import ROOT, package_version
+from jaxvrp_command.packages import ROOT, alone, package_version
 
 Row = tuple[str, ...]
 """A name, short facts, and a sentence at the end."""
@@ -34,8 +34,7 @@ def choose(name: str, known: Iterable[str], what: str, program: str) -> str:
     known = list(known)
     if name in known:
         return name
-    from jaxvrp.io.messages import nearest  # takes a second or more, and only after a mistake
-
+    nearest = alone("jaxvrp.io.messages").nearest
     refuse(f"unknown {what} '{name}'; {nearest(name, known)}; see {program} --help")
 
 

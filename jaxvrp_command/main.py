@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from jaxvrp_command import answers, names
 from jaxvrp_command.answers import choose, refuse
-from jaxvrp_command.packages import ROOT, find_users_modules, package_version, use_ours
+from jaxvrp_command.packages import ROOT, alone, find_users_modules, package_version, use_ours
 
 NAME = "jaxvrp"
 
@@ -66,11 +66,17 @@ COMMANDS = {
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Start what the words name; exits with 0, with 2 after a mistake (one line on stderr), with 130 after Ctrl-C."""
+    streams = alone("jaxvrp.io.streams")
+    streams.protect()
     try:
         _run(sys.argv[1:] if argv is None else list(argv))
+    except SystemExit as end:
+        raise SystemExit(streams.finish(end.code)) from None
     except KeyboardInterrupt:  # before a program has begun, which sees to it itself: while JAX is imported, say
         print("interrupted; nothing had begun", file=sys.stderr)
         raise SystemExit(130) from None  # 128 and the number of the signal
+    if status := streams.finish(0):
+        raise SystemExit(status)
 
 
 def program_names() -> dict[str, str]:

@@ -7,6 +7,7 @@ import os
 import pathlib
 import re
 import sys
+from typing import Any
 
 ROOT = pathlib.Path(__file__).parents[1]
 """The folder that holds all our packages: a checkout, or `site-packages`."""
@@ -33,12 +34,26 @@ def use_ours() -> None:
         spec.loader.exec_module(sys.modules[name])
 
 
+def alone(module: str) -> Any:
+    """A module that imports nothing of ours, without the package around it, which would import JAX."""
+    if module in sys.modules:
+        return sys.modules[module]
+    spec = importlib.util.spec_from_file_location(module, ROOT.joinpath(*module.split(".")).with_suffix(".py"))
+    assert spec and spec.loader
+    found = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    return found
+
+
 def find_users_modules() -> None:
     """Let dotted paths lead to modules in the folder where the user starts; it is the last that is looked in.
 
     `python -m` has it first, a script not at all. Python's option `-P` leaves it out, and is heeded.
     """
-    here = os.getcwd()
+    try:
+        here = os.getcwd()
+    except FileNotFoundError:  # it was removed
+        return
     if not sys.flags.safe_path and here not in sys.path and "" not in sys.path:
         sys.path.append(here)
 

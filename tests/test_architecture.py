@@ -204,7 +204,7 @@ def test_what_serves_all_environments_names_none_and_no_metric_of_one(module):
     assert not found, f"{module} names {found}"
 
 
-@pytest.mark.parametrize("library", ["distrax", "orbax", "tensorboardX", "wandb"])
+@pytest.mark.parametrize("library", ["orbax", "tensorboardX", "wandb"])
 def test_some_libraries_are_imported_by_one_file(library):
     users = [module for module, names in all_imported().items() if any(name.split(".")[0] == library for name in names)]
     assert len(users) == 1, users

@@ -12,7 +12,6 @@ import shlex
 import sys
 import tomllib
 import types
-import warnings
 
 import jax
 import pytest
@@ -23,12 +22,6 @@ import jaxvrp
 import jaxvrp.replay
 from jaxvrp import registry
 from jaxvrp_command.main import COMMANDS
-
-with warnings.catch_warnings():
-    # distrax brings TensorFlow Probability, which reads names that JAX has deprecated.
-    warnings.simplefilter("ignore", DeprecationWarning)
-    import distrax  # noqa: F401
-
 from train.running.loop.evaluator import Evaluator
 from train.running.shown.tables import figures_table
 

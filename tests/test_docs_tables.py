@@ -13,7 +13,6 @@ import math
 import pathlib
 import re
 import types
-import warnings
 
 import jax
 import numpy as np
@@ -21,18 +20,12 @@ import pytest
 import yaml
 
 import jaxvrp
+from benchmarks.measure import Spread, rate
 from jaxvrp import fields
 from jaxvrp.entities import seen_as
 from jaxvrp.envs.pcb import Pcb, reward
 from jaxvrp.envs.pcb.observation import OBSERVATION_SIZE
 from jaxvrp.registry import toolbox_of
-
-with warnings.catch_warnings():
-    # distrax brings TensorFlow Probability, which reads names that JAX has deprecated.
-    warnings.simplefilter("ignore", DeprecationWarning)
-    import distrax  # noqa: F401
-
-from benchmarks.measure import Spread, rate
 from train.algorithms import ALGORITHMS
 
 DOCS = pathlib.Path(__file__).parents[1] / "docs"

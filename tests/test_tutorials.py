@@ -6,17 +6,10 @@ import json
 import pathlib
 import re
 import shlex
-import warnings
 
 import pytest
 
 import jaxvrp
-
-with warnings.catch_warnings():
-    # distrax brings TensorFlow Probability, which reads names that JAX has deprecated.
-    warnings.simplefilter("ignore", DeprecationWarning)
-    import distrax  # noqa: F401
-
 from train import mappo
 
 TUTORIALS = pathlib.Path(__file__).parents[1] / "docs" / "tutorials"

@@ -1,8 +1,9 @@
-"""Log-probabilities of masked categorical policies, and squashed Gaussian ones. The only file that imports distrax."""
+"""Log-probabilities of masked categorical policies, and squashed Gaussian ones."""
 
 from __future__ import annotations
 
-import distrax
+import math
+
 import jax
 import jax.numpy as jnp
 
@@ -33,9 +34,10 @@ def sample_squashed(noise: jax.Array, mean: jax.Array, log_deviation: jax.Array)
     """
     log_deviation = jnp.clip(log_deviation, *_LOG_DEVIATIONS)
     # From the numbers drawn: the difference to the mean would lose them where the deviation is small.
-    log_density = distrax.Normal(0.0, 1.0).log_prob(noise) - log_deviation
-    squashed, log_stretch = distrax.Tanh().forward_and_log_det(mean + jnp.exp(log_deviation) * noise)
-    return squashed, (log_density - log_stretch).sum(axis=-1)
+    log_density = -0.5 * jnp.square(noise) - 0.5 * math.log(2 * math.pi) - log_deviation
+    drawn = mean + jnp.exp(log_deviation) * noise
+    log_stretch = 2 * (jnp.log(2) - drawn - jax.nn.softplus(-2 * drawn))  # log of the slope 1 - tanh(drawn)^2
+    return jnp.tanh(drawn), (log_density - log_stretch).sum(axis=-1)
 
 
 def log_probs(logits: ByRole, mask: ByRole, action: ByRole) -> ByRole:

@@ -14,7 +14,6 @@ import argparse
 import dataclasses
 import functools
 import json
-import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -32,12 +31,6 @@ from jaxvrp.envs.pcb import Pcb, from_unscaled
 from jaxvrp.envs.pcb.baselines.annealing import anneal, net_widths
 from jaxvrp.episodes import record_episode
 from jaxvrp.spaces import ByRole
-
-with warnings.catch_warnings():
-    # distrax brings TensorFlow Probability, which reads names that JAX has deprecated.
-    warnings.simplefilter("ignore", DeprecationWarning)
-    import distrax  # noqa: F401
-
 from train.running.command.prepare import evaluation_env
 from train.running.folder.run_folder import RunFolder
 from train.running.loop.evaluator import Evaluator

@@ -5,6 +5,7 @@ from __future__ import annotations
 import _thread
 import argparse
 import contextlib
+import errno
 import signal
 import sys
 import threading
@@ -13,6 +14,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, NoReturn
 
+from jaxvrp.io import streams
 from jaxvrp.io.limits import LARGEST, LEAST
 from jaxvrp.io.messages import shown
 
@@ -113,12 +115,19 @@ def run_command(command: Callable[[], object], mistakes: tuple[type[Exception], 
         mistakes: exceptions besides `UserError` and `OSError` that are mistakes of the user; their message is printed.
 
     Returns:
-        The exit status: 0, 2 after a mistake, `INTERRUPTED` after Ctrl-C.
+        The exit status: 0, 2 after a mistake, `INTERRUPTED` after Ctrl-C, and what `streams.finish` makes of it.
     """
+    streams.protect()
+    return streams.finish(_status_of(command, mistakes))
+
+
+def _status_of(command: Callable[[], object], mistakes: tuple[type[Exception], ...]) -> int:
     try:
         with _interruptions_kept():
             command()
         return 0
+    except SystemExit as end:  # of `argparse`, after help
+        return int(end.code or 0)
     except Interrupted as stop:
         print(stop, file=sys.stderr)
         return INTERRUPTED
@@ -126,7 +135,7 @@ def run_command(command: Callable[[], object], mistakes: tuple[type[Exception], 
         print("interrupted; what was saved before is kept, and the same command begins anew", file=sys.stderr)
         return INTERRUPTED
     except OSError as error:
-        message = f"cannot read or write '{error.filename}': {error.strerror}; give another path"
+        message = _system_said(error)
     except Exception as error:
         if not isinstance(error, (UserError, *mistakes)):
             raise
@@ -136,6 +145,13 @@ def run_command(command: Callable[[], object], mistakes: tuple[type[Exception], 
         message = f"{message[:half]} ... {message[-half:]}"
     print(f"error: {message}", file=sys.stderr)
     return 2
+
+
+def _system_said(error: OSError) -> str:
+    if error.filename is None and error.errno == errno.ENOENT:
+        return "the working directory was removed; change to another one"  # nothing else lacks a name
+    name = "a file" if error.filename is None else f"'{error.filename}'"
+    return f"cannot read or write {name}: {error.strerror}; give another path"
 
 
 @contextlib.contextmanager

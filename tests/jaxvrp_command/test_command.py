@@ -178,6 +178,37 @@ def test_ctrl_c_before_a_program_begins(monkeypatch, capsys):
     assert capsys.readouterr().err == "interrupted; nothing had begun\n"
 
 
+@pytest.mark.parametrize("words", ["--help", "list", "version", "train", "trian"])
+def test_a_full_device_a_reader_that_has_gone_and_a_removed_folder(words, tmp_path):
+    """Without JAX, which stands in no path here."""
+    here = tmp_path / "here"
+    here.mkdir()
+    script = "import os, sys; os.rmdir(os.getcwd()); from jaxvrp_command.main import main; main(sys.argv[1:])"
+    environment = {"PYTHONPATH": str(HERE), "PATH": os.environ["PATH"]}
+    argv = [sys.executable, "-S", "-c", script, words]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(argv, cwd=here, env=environment, stdout=full, stderr=subprocess.PIPE, check=False)
+    assert done.returncode == 2 and done.stderr.count(b"\n") == 1, done.stderr
+
+
+def test_a_program_starts_where_there_is_no_folder(tmp_path):
+    here = tmp_path / "here"
+    here.mkdir()
+    script = "import os, sys; os.rmdir(os.getcwd()); from jaxvrp_command.main import main; main(sys.argv[1:])"
+    for words, says in {
+        "solve day.txt": "error: cannot read day.txt: No such file or directory; give another file\n",
+        "replay --run darp": "error: the working directory was removed; change to another one\n",
+    }.items():
+        done = apart(here, "-c", script, *words.split())
+        here.mkdir()
+        assert (done.returncode, done.stderr) == (2, says)
+
+
+def test_programs_start_without_docstrings(tmp_path):
+    done = apart(tmp_path, "-OO", "-m", "jaxvrp", "evaluate", "--run", "none")
+    assert done.returncode == 2 and done.stderr.startswith("error: none is no run folder"), done.stderr
+
+
 @pytest.fixture
 def users_folder(tmp_path):
     """A folder with files that are called as packages of ours, and a module with an environment."""

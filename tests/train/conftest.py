@@ -2,7 +2,6 @@
 
 import dataclasses
 import gc
-import warnings
 from typing import Any
 
 import jax
@@ -10,11 +9,6 @@ import numpy as np
 import pytest
 from flax import struct
 from jax.sharding import PartitionSpec as P
-
-with warnings.catch_warnings():
-    # distrax brings TensorFlow Probability, which reads names that JAX has deprecated.
-    warnings.simplefilter("ignore", DeprecationWarning)
-    import distrax  # noqa: F401
 
 import tests.taught_environment  # noqa: F401  (registers an environment of `config`, and imports the others)
 from train import algorithms, evaluate

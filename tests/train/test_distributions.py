@@ -1,6 +1,7 @@
 """Masked categorical policies, and squashed Gaussian ones."""
 
 import math
+import warnings
 
 import jax
 import jax.numpy as jnp
@@ -157,3 +158,20 @@ def test_a_squashed_gaussian_is_finite_anywhere():
     slopes, (action, each) = jax.jit(jax.grad(log_prob, (0, 1), has_aux=True))(mean, log_deviation)
     assert all(np.isfinite(x).all() for x in (*slopes, each))
     assert (np.abs(action) <= 1).all()
+
+
+def test_a_squashed_gaussian_is_that_of_distrax_bit_for_bit():
+    with warnings.catch_warnings():
+        # distrax brings TensorFlow Probability, which reads names that JAX has deprecated.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        import distrax
+
+    @jax.jit
+    def by_distrax(noise, mean, log_deviation):
+        squashed, log_stretch = distrax.Tanh().forward_and_log_det(mean + jnp.exp(log_deviation) * noise)
+        return squashed, (distrax.Normal(0.0, 1.0).log_prob(noise) - log_deviation - log_stretch).sum(axis=-1)
+
+    draws = np.random.default_rng(2).normal(0, (1.0, 2.0, 0.7), (2000, 3)).astype(np.float32)
+    noise, mean, log_deviation = (column[:, None] for column in draws.T)
+    ours = jax.jit(distributions.sample_squashed)(noise, mean, np.clip(log_deviation, -20, 2))
+    jax.tree.map(np.testing.assert_array_equal, ours, by_distrax(noise, mean, np.clip(log_deviation, -20, 2)))

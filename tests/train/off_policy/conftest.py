@@ -1,13 +1,6 @@
 """What the tests of TD3 and SAC share: a tiny environment with known best play, tiny trainers, quick compilation."""
 
-import warnings
-
 import pytest
-
-with warnings.catch_warnings():
-    # distrax brings TensorFlow Probability, which reads names that JAX has deprecated.
-    warnings.simplefilter("ignore", DeprecationWarning)
-    import distrax  # noqa: F401
 
 from tests.toy_environments import LineWalk, LineWalkInTurn
 from train.algorithms import ALGORITHMS

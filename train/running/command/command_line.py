@@ -6,7 +6,6 @@ import argparse
 import contextlib
 import dataclasses
 import os
-import pathlib
 import sys
 import traceback
 import warnings
@@ -77,14 +76,20 @@ class Launch:
 
 def entry(main: Callable[[], None]) -> NoReturn:
     """Run a command line: a user's mistake is one line on stderr and exit status 2, Ctrl-C 130; programs are kept."""
-    cache = os.environ.get("JAX_COMPILATION_CACHE_DIR", pathlib.Path.home() / ".cache" / "jaxvrp")
-    jax.config.update("jax_compilation_cache_dir", str(cache))
+    jax.config.update("jax_compilation_cache_dir", program_cache())
     # Many small programs take as long as a large one.
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
     # A cache that cannot be written, on a full disk say, costs time alone.
     warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache entry")
     sys.exit(run_command(main, (ConformanceError,)))
+
+
+def program_cache() -> str | None:
+    """The folder that keeps compiled programs; None where nobody has named one and the user has no home directory."""
+    home = os.path.expanduser("~")
+    own = os.path.join(home, ".cache", "jaxvrp") if os.path.isabs(home) else None
+    return os.environ.get("JAX_COMPILATION_CACHE_DIR", own)
 
 
 def parse(config_class: type[Config], argv: Sequence[str], *, prog: str, description: str) -> Launch:

@@ -579,3 +579,20 @@ def test_runs_of_one_second_have_folders_of_their_own(tmp_path, monkeypatch):
     folders = {launch.make_run_folder(given, RecordedRun(given.config, "mappo")) for _ in range(3)}
     assert len(folders) == 3
     assert all(re.match(r"runs/mappo_truck_drone_basic_\d{4}-\d\d-\d\d_", str(folder)) for folder in folders)
+
+
+@pytest.mark.parametrize(
+    ("home", "named", "kept"),
+    [
+        ("/home/me", None, "/home/me/.cache/jaxvrp"),
+        ("", None, None),  # of a user that the system does not know, it is `~`
+        ("~", None, None),
+        ("~", "/kept", "/kept"),
+    ],
+)
+def test_programs_are_kept_where_there_is_a_home_directory(home, named, kept, monkeypatch):
+    monkeypatch.setattr("os.path.expanduser", lambda _: home)
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
+    if named:
+        monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", named)
+    assert command_line.program_cache() == kept
