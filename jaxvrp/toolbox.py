@@ -153,6 +153,7 @@ class InstanceFiles:
         solvers: `(problem, names of methods) -> names` of those that can solve it, the best choice first.
         stack: `problems -> problem`, of any sizes, padded to the largest, with a leading axis: `parameters` and
             `instance` take that, too. None where problems are solved one by one.
+        weighed: `(problem, env) -> env` that `train.solve` plans in: what is left undone costs more than any way.
         recompute: `(problem, plan) -> plan`, the decisions of a plan and the numbers that follow from them alone, in
             NumPy, without the rules of the environment; raises a ValueError, one line, if the plan breaks a constraint.
             None where there is no such check.
@@ -171,6 +172,7 @@ class InstanceFiles:
     sheets: Callable[[Any, dict[str, Any]], Sequence[Sheet]] | None = None
     solvers: Callable[[Any, Sequence[str]], Sequence[str]] = lambda problem, names: names
     stack: Callable[[Sequence[Any]], Any] | None = None
+    weighed: Callable[[Any, Any], Any] = lambda problem, env: env
     recompute: Callable[[Any, Mapping[str, Any]], dict[str, Any]] | None = None
 
 

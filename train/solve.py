@@ -278,7 +278,8 @@ def open_problem(
         trained = file.folder.load("latest")
         params = first_seed(trained.learner, trained.params)
         best, sampling = (trained.learner.actor(params, deterministic=choice) for choice in (True, False))
-        made, instance = file.env, file.files.instance(file.problem, file.env)
+        made = file.files.weighed(file.problem, file.env)
+        instance = file.files.instance(file.problem, made)
         methods = {POLICY: _policy(made, instance, best, sampling), **_methods(made, instance)}
         if lookahead := registry.toolbox_of(made).lookahead:
             program = _episodes(lambda env: lookahead(env, best), tries=1)
@@ -298,7 +299,7 @@ def problem_in(name: str, problem: Any, path: str | os.PathLike) -> Problem:
     files = registry.toolbox_of(plain).instances
     assert files
     try:
-        made = jaxvrp.make(name, **files.parameters(problem, plain))
+        made = files.weighed(problem, jaxvrp.make(name, **files.parameters(problem, plain)))
     except ValueError as error:
         raise UserError(f"{path}: {error}") from None
     return Problem(made, files, problem, _solving(files, problem, _methods(made, files.instance(problem, made))))

@@ -12,13 +12,12 @@ import numpy as np
 from benchmarks.subject import Subject, choose
 from jaxvrp.envs.darp.problem.instance import Instance, pad
 
-SLACK = np.float32(1e-3)  # on every time comparison of the mask: float32 clocks, tight published routes
+SLACK = np.float32(2e-6)  # of the horizon, on every time comparison of the mask: float32 clocks, tight routes
 ROUNDING = 1e-9  # float64 sums of a schedule
 ROW = 12  # features of a node: six that never change, six that do
 STATIC_PLANES = ((1, 0), (1, 1), (2, 0), (2, 1), (1, 2), (1, 3), (2, 3), (1, 4), (2, 4), (1, 5), (2, 5))
 DYNAMIC_PLANES = ((1, 6), (2, 6), (1, 7), (2, 7), (1, 8), (2, 8), (1, 9), (2, 9), (1, 10), (2, 10), (2, 11))
 """What is told of a request: of its pickup (1) or its drop-off (2), and which of their features."""
-SMALLEST = np.float32(1e-6)
 
 GENERATOR_DEFAULTS: dict[str, Any] = {
     "min_loc": 0.0, "max_loc": 100.0, "min_demand": 1, "max_demand": 3,
@@ -182,13 +181,14 @@ class NumpyDarp:
         if self.tighten:
             earliest, deadline = tight_windows(self.instance)
             self.instance = self.instance.replace(earliest=earliest, deadline=deadline)
-        self._latest = self.instance.deadline + SLACK
         locs = self.instance.locs
         self._distance = distances(locs[:, None], locs[None])
         self._travel = travel_times(self.instance, self._distance)
         self._real = self.instance.demand != 0
         self._num_requests = int(np.count_nonzero(self._real[1::2]))
         self._prepare_observation(finite)
+        self._slack = SLACK * self._horizon
+        self._latest = self.instance.deadline + self._slack
         self.visited = ~self._real & (self._index > 0)
         self.vehicle_finished = self.instance.capacity == 0
         self.pickup_time = np.zeros(self.num_nodes + 1, np.float32)
@@ -297,7 +297,7 @@ class NumpyDarp:
         allowed = np.zeros_like(candidates)
         for node in np.flatnonzero(candidates).tolist():
             sequences = ([*self.route, node, end] for end in ends(node))
-            allowed[node] = all(feasible_schedule(self.instance, nodes, float(SLACK)) for nodes in sequences)
+            allowed[node] = all(feasible_schedule(self.instance, nodes, float(self._slack)) for nodes in sequences)
         return allowed
 
     def _deliverable(self) -> np.ndarray:
@@ -321,9 +321,11 @@ class NumpyDarp:
         """
         given = self.instance
         offset = given.locs - given.locs[0]
-        self._size = max(np.abs(offset[self._real]).max(initial=0), SMALLEST)
-        last = given.deadline[0] if np.isfinite(given.deadline[0]) else finite.max() if finite.size else 1.0
-        self._horizon = max(np.float32(last), SMALLEST)
+        extent = np.abs(offset[self._real]).max(initial=0)
+        longest = min(given.max_route_duration, (self.num_nodes + 1) * extent / given.vehicle_speed)
+        self._size = extent or np.float32(1)
+        last = given.deadline[0] if np.isfinite(given.deadline[0]) else finite.max() if finite.size else longest
+        self._horizon = np.float32(last) if last > 0 else np.float32(1)
         self._most = np.float32(max(given.capacity.max(), 1))
         row = self._fixed = np.zeros((self.num_nodes + 1, ROW), np.float32)
         row[:, :2] = offset / self._size

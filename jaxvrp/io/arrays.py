@@ -48,6 +48,7 @@ class ArrayField:
     kind: type = float  # of the numbers: `float`, `int` or `bool`
     padding: float | Literal["first row"] = 0.0  # the value of added rows; `"first row"`: they repeat the first one
     optional: bool = False  # a problem may be without it; `schema_of` such a problem leaves it out
+    origin: str | None = None  # what it counts from, such as `"clock"` or `"map"`; None if from nothing, as durations
 
     @property
     def axes(self) -> tuple[int | str, ...]:
@@ -152,6 +153,24 @@ def computed_arrays(schema: Schema, problem: Problem) -> Problem:
     check_numbers(known, given)
     arrays = {name: jnp.asarray(given[name], COMPUTED[field.kind]) for name, field in schema.items()}
     return _with_arrays(problem, arrays)
+
+
+def unit_of(size: jax.Array) -> jax.Array:
+    """A length or time of a problem, any shape, as what others are measured by: itself, or 1 where it is 0."""
+    return jnp.where(size > 0, size, 1.0)
+
+
+def from_origin(schema: Schema, problem: Problem, origins: Mapping[str, ArrayLike]) -> Problem:
+    """The same problem, its times and places counted from `origins`, by `ArrayField.origin`; `float64` arrays stay so.
+
+    See `jaxvrp.io.origin`.
+    """
+    moved = {
+        name: np.asarray(getattr(problem, name)) - origins[field.origin]
+        for name, field in schema.items()
+        if field.origin is not None and np.any(origins[field.origin])
+    }
+    return _with_arrays(problem, moved)
 
 
 def pad_arrays(schema: Schema, problem: Problem, lengths: Mapping[str, int]) -> Problem:

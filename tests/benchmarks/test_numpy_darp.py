@@ -131,13 +131,13 @@ def test_capacity_is_that_of_the_current_vehicle(first, way, nodes):
     assert allowed(env) == nodes
 
 
-@pytest.mark.parametrize(("deadline", "reached"), [(3.0, True), (2.9995, True), (2.998, False)])
-def test_deadline_has_a_slack_of_a_thousandth(deadline, reached):
+@pytest.mark.parametrize(("deadline", "reached"), [(3.0, True), (2.9999, True), (2.9996, False)])
+def test_deadline_has_a_slack_of_two_millionths_of_the_horizon(deadline, reached):
     env = start(world(deadline=[100, deadline, 100, 100, 100]))
     assert allowed(env) == ([1, 3] if reached else [3])
 
 
-@pytest.mark.parametrize(("home", "reached"), [(11.0, True), (10.9995, True), (10.998, False)])
+@pytest.mark.parametrize(("home", "reached"), [(11.0, True), (10.99999, True), (10.9999, False)])
 def test_the_way_home_counts_from_the_end_of_service(home, reached):
     env = start(world(deadline=[home, 90, 90, 90, 90], earliest=[0, 6, 0, 0, 0], service_time=[0, 2, 0, 0, 0]))
     assert allowed(env) == ([1] if reached else [0])  # 6, then 2, then 3; pickup 3 is 2 * 7.2 away
@@ -241,7 +241,7 @@ def test_limits_replace_the_earliest_clock():
     assert env.current_time == 14.0  # the window of pickup 1, tightened, opens 6 before that of its drop-off
 
 
-@pytest.mark.parametrize(("duration", "nodes"), [(14.0, [2, 3]), (13.9995, [2, 3]), (13.99, [3]), (11.99, [0])])
+@pytest.mark.parametrize(("duration", "nodes"), [(14.0, [2, 3]), (13.9999, [2, 3]), (13.99, [3]), (11.99, [0])])
 def test_limits_include_the_duration_of_the_way_home(duration, nodes):
     env = start(line([3, 7, -3, -3], max_route_duration=duration), limits=True)  # 0 1 2 0 is 14 long, 0 1 3 0 is 12
     play(env, 1)
@@ -284,7 +284,7 @@ def test_observation_without_a_depot_deadline():
     np.testing.assert_allclose(env.static_entities()[7:9, 0], [1, 1])
     np.testing.assert_allclose(env.entities()[7:, 0], [0.6, 1, 1, -0.4, 1, 1, 1], atol=1e-6)
     endless = start(line([0, 0], deadline=np.inf))
-    np.testing.assert_allclose(endless.observation()[10], 1e-6)  # units 1e-6 and 1
+    np.testing.assert_allclose(endless.observation()[10], 1)  # units 1 and 1
     assert np.isfinite(endless.observation()).all() and np.isfinite(endless.entities()).all()
 
 

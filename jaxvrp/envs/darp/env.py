@@ -35,8 +35,8 @@ class Darp(Environment):
     context of 16 numbers, its observation. With `prospects`, requests have 22 more that change, and the context 11: how
     long plans by simple rules would be after each choice. Names and meanings: `jaxvrp.envs.darp.observation`, or the
     documentation. The units are the instance's own: S, its extent (the largest |x - x0| or |y - y0| from the depot), H,
-    the depot's deadline (the largest finite deadline if that has none), C, its largest capacity; so a policy may meet
-    any size and unit. Times are clipped to [-1, 1]. With `observation="flat"` all of it is one vector,
+    the depot's deadline (the largest finite one if it has none, else the longest tour), C, its largest capacity; so a
+    policy may meet any size and unit. Times are clipped to [-1, 1]. With `observation="flat"` all of it is one vector,
     `f32[16 + 25 N/2]`, with `prospects` `f32[27 + 47 N/2]`: the context, then each feature of all requests; the global
     observation is the same.
 

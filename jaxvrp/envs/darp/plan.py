@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -12,10 +12,11 @@ import numpy as np
 from jaxvrp.envs.darp.env import Darp
 from jaxvrp.envs.darp.played import actions_of, from_actions
 from jaxvrp.envs.darp.problem.cordeau import from_cordeau_index, to_cordeau_index
-from jaxvrp.envs.darp.problem.instance import Instance
+from jaxvrp.envs.darp.problem.instance import Instance, from_origin, origins_of, stack
 from jaxvrp.envs.darp.problem.solution import routes_to_actions, solution_report
-from jaxvrp.envs.darp.rules import SLACK, State
+from jaxvrp.envs.darp.rules import State
 from jaxvrp.io import plan_files
+from jaxvrp.io.origin import told
 from jaxvrp.replay.schema import list_of, object_with, whole_number
 
 FORMAT = "jaxvrp-darp-plan-1"
@@ -37,6 +38,36 @@ def parameters_of(instance: Instance, env: Darp) -> dict[str, Any]:
     }
 
 
+def weighed(instance: Instance, env: Darp) -> Darp:
+    """The environment in which a node that is left costs more than the longest plan for a problem, or for a batch."""
+    reach = np.linalg.norm(instance.locs - instance.locs[..., :1, :], axis=-1).max()
+    most_drives = instance.num_nodes + instance.num_agents
+    return env.replace(penalty_unvisited=float(2.0 * reach * most_drives) or 1.0)
+
+
+def instance_of(instance: Instance, env: Darp) -> Instance:
+    """A problem as the environment plays it, from its origin; of a batch, problems already are."""
+    del env
+    return from_origin(instance) if np.ndim(instance.demand) == 1 else instance
+
+
+def stacked(instances: Sequence[Instance]) -> Instance:
+    """A batch of problems as the environment plays them."""
+    return stack([from_origin(instance) for instance in instances])
+
+
+def label_episode(instance: Instance, episode: dict[str, Any]) -> dict[str, Any]:
+    """The episode with the times and places of the problem's file."""
+    clock, place = (origin.tolist() for origin in origins_of(instance).values())
+    times = {"begin": clock, "leave": clock, "clock": clock, "window": clock, "position": place}
+
+    def of_file(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [{name: told(value, times.get(name, 0.0)) for name, value in entry.items()} for entry in entries]
+
+    moved = {name: of_file(episode[name]) for name in ("nodes", "legs", "steps")}
+    return {**episode, **moved, "span": told(episode["span"], clock)}
+
+
 def plan_of(instance: Instance, env: Darp, states: State) -> dict[str, Any]:
     """The plan of one episode, states `[T+1]`, a JSON object; its keys are described in `docs/solve.md`.
 
@@ -48,7 +79,7 @@ def plan_of(instance: Instance, env: Darp, states: State) -> dict[str, Any]:
     def published(node: int) -> int:
         return int(to_cordeau_index(node, requests))
 
-    plan = from_actions(jax.tree.map(np.asarray, instance), actions_of(states), _tolerance(instance))
+    plan = from_actions(jax.tree.map(np.asarray, instance), actions_of(states))
     stops = [
         {
             "vehicle": vehicle,
@@ -85,13 +116,8 @@ def recompute(instance: Instance, plan: Mapping[str, Any]) -> dict[str, Any]:
     object_with(routes=list_of(list_of(whole_number(2 * requests + 1, least=1))))(plan, "plan")
     routes = [from_cordeau_index(route, requests).tolist() for route in plan["routes"]]
     actions = routes_to_actions(routes, instance.num_agents)
-    report = solution_report(instance, actions, tolerance=_tolerance(instance))
+    report = solution_report(instance, actions)
     broken = [f"{name} {found.count}" for name, found in report.violations.items() if found.count and name != UNSERVED]
     if broken:
         raise ValueError(f"it breaks {', '.join(broken)}")
     return {"routes": plan["routes"], "distance": report.cost, UNSERVED: report.violations[UNSERVED].count}
-
-
-def _tolerance(instance: Instance) -> float:
-    """Times that float32 holds exactly are checked as published; others were rounded when they were stored."""
-    return SLACK if instance.locs.dtype == np.float32 else 1e-4

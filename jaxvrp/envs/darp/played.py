@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxvrp.envs.darp.problem.instance import Instance
-from jaxvrp.envs.darp.problem.solution import SolutionReport, solution_report
-from jaxvrp.envs.darp.rules import SLACK, State
+from jaxvrp.envs.darp.problem.solution import SolutionReport, solution_report, tolerance_of
+from jaxvrp.envs.darp.rules import State
 from jaxvrp.episodes import until_end
 from jaxvrp.io import plan_files
 from jaxvrp.io.violations import Violation
@@ -83,8 +83,9 @@ class Plan:
         return first, closing if last < closing <= last + 0.35 * (last - first) else last
 
 
-def from_actions(instance: Instance, actions: ArrayLike, tolerance: float = 1e-4) -> Plan:
+def from_actions(instance: Instance, actions: ArrayLike, tolerance: float | None = None) -> Plan:
     """Follow a plan, arguments and errors as of `solution_report`, through its legs."""
+    tolerance = tolerance_of(instance) if tolerance is None else tolerance
     report = solution_report(instance, actions, tolerance=tolerance)
     instance = jax.tree.map(np.asarray, instance)
     legs: list[Leg] = []
@@ -136,7 +137,7 @@ def from_actions(instance: Instance, actions: ArrayLike, tolerance: float = 1e-4
 def plan_of(states: State) -> Plan:
     """The plan of one episode, states as for `actions_of`."""
     instance = jax.tree.map(lambda leaf: np.asarray(leaf)[0], states.instance)
-    return from_actions(instance, actions_of(states), SLACK)
+    return from_actions(instance, actions_of(states))
 
 
 def actions_of(states: State) -> np.ndarray:

@@ -65,6 +65,7 @@ class Stage(NamedTuple):
     opening: jax.Array  # `f32[R]`, when vehicles may leave the depot
     pace: jax.Array  # `f32[R]`, time units per extent
     is_rounded: jax.Array  # `bool[R]`, whether travel times are
+    slack: jax.Array  # `f32[R]`, time that is granted on deadlines
 
 
 class Tours(NamedTuple):
@@ -110,6 +111,7 @@ def excess(state: State, allowed: jax.Array) -> jax.Array:
         opening=instance.earliest[0],
         pace=extent / instance.vehicle_speed,
         is_rounded=jnp.asarray(instance.round_travel_time, bool),
+        slack=state.figures.slack,
     )
     length = _completed(stage)
     # A request has one stop that may be next, its pickup or its drop-off: both actions may show its number.
@@ -198,7 +200,7 @@ def _nearest(stage: Stage, tours: Tours, to_pickup: jax.Array, to_dropoff: jax.A
     gap = jnp.sqrt((x - tours.x[:, None]) ** 2 + (y - tours.y[:, None]) ** 2)
     arrival = tours.time[:, None] + as_counted(gap * stage.pace, stage.is_rounded)
     fits = tours.load[:, None] + stage.demand <= stage.capacity
-    offered = tours.on_board | (waiting & fits & (arrival <= stage.pickup.deadline + rules.SLACK))
+    offered = tours.on_board | (waiting & fits & (arrival <= stage.pickup.deadline + stage.slack))
     is_urgent = tours.on_board & (arrival + PATIENCE * stage.pace > stage.dropoff.deadline)
     weighted = gap + jnp.where(waiting, to_pickup, to_dropoff) - jnp.where(is_urgent, URGENCY, 0.0)
     # Kept as it is: three sums over requests would compute it anew.
@@ -225,7 +227,7 @@ def _go(stage: Stage, visits: jax.Array, tours: Tours, row: jax.Array) -> Tours:
         y=y,
         time=jnp.where(rests, stage.opening, start + service),
         load=jnp.where(rests, 0.0, tours.load + taken),
-        length=tours.length + gap + jnp.where(start > deadline + rules.SLACK, LATE, 0.0),
+        length=tours.length + gap + jnp.where(start > deadline + stage.slack, LATE, 0.0),
         waiting=tours.waiting & ~picked_up,
         on_board=(tours.on_board | picked_up) & ~dropped,
         rests=rests,

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxvrp.envs.darp import rules, schedule
 from jaxvrp.envs.darp.env import ROLE, Darp
 from jaxvrp.envs.darp.problem.instance import distance, travel_time
-from jaxvrp.envs.darp.rules import SLACK, State
+from jaxvrp.envs.darp.rules import State
 from jaxvrp.envs.darp.schedule import Outlook
 from jaxvrp.replay.reasons import ALLOWED, Candidates, Cause, Reasons, first_cause
 
@@ -42,8 +42,8 @@ def reasons_of(env: Darp) -> Reasons:
 
 
 def explain(state: State, *, lookahead: bool) -> Cause:
-    """Leaves `[1, N+1]` of one state; times in the unit of the instance, beyond what is allowed (without `SLACK`)."""
-    visits = rules.outlook(state)
+    """Leaves `[1, N+1]` of one state; times in the unit of the instance, beyond what is allowed (without slack)."""
+    visits, slack = rules.outlook(state), state.figures.slack
     kind, amount = first_cause([*_by_passengers(state), *_by_times(state, visits)], visits.arrival.shape)
     other, is_depot = jnp.zeros_like(kind), jnp.arange(kind.shape[0]) == 0
     if lookahead:
@@ -53,7 +53,7 @@ def explain(state: State, *, lookahead: bool) -> Cause:
         prudent = customers & (most <= 0)
         lifted = ~prudent.any() & (state.current_load > 0)
         strands = customers & ~prudent & ~lifted
-        kind, amount = jnp.where(strands, STRANDS, kind), jnp.where(strands, most + SLACK, amount)
+        kind, amount = jnp.where(strands, STRANDS, kind), jnp.where(strands, most + slack, amount)
     any_allowed = ((kind == ALLOWED) & ~is_depot).any()
     at_depot = state.current_node == 0
     depot = jnp.where(
@@ -81,25 +81,25 @@ def _by_passengers(state: State) -> Candidates:
 
 def _by_times(state: State, visits: Outlook) -> Candidates:
     """Windows that can be reached, the way home, and the limits as `schedule.keeps_limits` judges them."""
-    instance, published = state.binding, state.instance.deadline
+    instance, published, slack = state.binding, state.instance.deadline, state.figures.slack
     deadline, late = instance.deadline, state.current_time - published
     candidates = [
-        (late > SLACK, WINDOW_CLOSED, late),
-        (visits.arrival > published + SLACK, WINDOW_CLOSES, visits.arrival - published),
-        (visits.arrival > deadline + SLACK, TOO_LATE_FOR_A_PLAN, visits.arrival - deadline),
-        (visits.home > deadline[0] + SLACK, DEPOT_CLOSES, visits.home - deadline[0]),
+        (late > slack, WINDOW_CLOSED, late),
+        (visits.arrival > published + slack, WINDOW_CLOSES, visits.arrival - published),
+        (visits.arrival > deadline + slack, TOO_LATE_FOR_A_PLAN, visits.arrival - deadline),
+        (visits.home > deadline[0] + slack, DEPOT_CLOSES, visits.home - deadline[0]),
     ]
     if state.schedule is None:
         return candidates
-    stop = schedule.next_stop(state.schedule, instance, ..., visits.travel, SLACK)
+    stop = schedule.next_stop(state.schedule, instance, ..., visits.travel, slack)
     driven = stop.elapsed + instance.service_time + visits.back
     duration = jnp.maximum(driven, visits.home - state.schedule.max_delay[0])
     return [
         *candidates,
-        (visits.start > deadline + SLACK, NO_MOMENT, visits.start - deadline),
-        (stop.elapsed > stop.ride_end, RIDE_TOO_LONG, stop.elapsed - stop.ride_end + SLACK),
-        (visits.start > stop.latest, RIDE_TOO_LONG, visits.start - stop.latest + SLACK),
-        (duration > instance.max_route_duration + SLACK, TOUR_TOO_LONG, duration - instance.max_route_duration),
+        (visits.start > deadline + slack, NO_MOMENT, visits.start - deadline),
+        (stop.elapsed > stop.ride_end, RIDE_TOO_LONG, stop.elapsed - stop.ride_end + slack),
+        (visits.start > stop.latest, RIDE_TOO_LONG, visits.start - stop.latest + slack),
+        (duration > instance.max_route_duration + slack, TOUR_TOO_LONG, duration - instance.max_route_duration),
     ]
 
 
@@ -108,15 +108,15 @@ def _lateness(state: State, visits: Outlook) -> jax.Array:
 
     By the window or the ride time, whichever is missed by more, beyond the slack; -inf for requests not on board.
     """
-    instance, tour = rules.tour_so_far(state)
+    (instance, tour), slack = rules.tour_so_far(state), state.figures.slack
     nodes, drop_off = jnp.arange(instance.num_nodes + 1), jnp.arange(2, instance.num_nodes + 1, 2)
-    stop = schedule.next_stop(tour, instance, ..., visits.travel, SLACK)
+    stop = schedule.next_stop(tour, instance, ..., visits.travel, slack)
     elapsed = (stop.elapsed + instance.service_time)[:, None]
     way = travel_time(instance, distance(instance.locs[:, None], instance.locs[drop_off]))
     boards = nodes[:, None] == drop_off - 1
-    ride_end = jnp.where(boards, elapsed + instance.max_ride_time + SLACK, tour.ride_end[drop_off])
-    latest = jnp.minimum(instance.deadline[drop_off] + SLACK, tour.ride_end[drop_off] + tour.max_delay[drop_off])
-    latest = jnp.where(boards, instance.deadline[drop_off] + SLACK, latest)
+    ride_end = jnp.where(boards, elapsed + instance.max_ride_time + slack, tour.ride_end[drop_off])
+    latest = jnp.minimum(instance.deadline[drop_off] + slack, tour.ride_end[drop_off] + tour.max_delay[drop_off])
+    latest = jnp.where(boards, instance.deadline[drop_off] + slack, latest)
     latest = jnp.minimum(latest, ride_end + stop.max_delay[:, None])
     start = jnp.maximum(visits.leave[:, None] + way, instance.earliest[drop_off])
     late = jnp.maximum(elapsed + way - ride_end, start - latest)

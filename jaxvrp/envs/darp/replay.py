@@ -30,7 +30,7 @@ from jaxvrp.envs.darp.reasons import reasons_of
 from jaxvrp.envs.darp.rules import State
 from jaxvrp.episodes import until_end
 from jaxvrp.replay.common import as_json, as_json_float32, common_entries
-from jaxvrp.replay.reasons import shown_amount, told_reason
+from jaxvrp.replay.reasons import told_reason
 from jaxvrp.replay.schema import POINT, boolean, list_of, number, object_with, optional, text, whole_number
 
 
@@ -131,9 +131,11 @@ def _why_unserved(plan: Plan, steps: list[dict[str, Any]], request: int) -> str:
     if plan.moment[pickup]:
         vehicle = int(plan.visited_by[pickup])
         last = [at for at, step in enumerate(steps[:-1]) if step["vehicle"] == vehicle][-1]
-        begin = shown_amount(float(plan.begin[pickup]))
+        fetched = next(at for at, step in enumerate(steps) if step["node"] == pickup)
         reason = told_reason(steps[last], ROLE, 0, drop_off) or "the drop-off was allowed"
-        return f"fetched by vehicle {vehicle} at {begin}, and left behind at step {last} ({choice(last)}): {reason}"
+        return (
+            f"fetched by vehicle {vehicle} at step {fetched}, and left behind at step {last} ({choice(last)}): {reason}"
+        )
     allowed = [at for at, step in enumerate(steps[:-1]) if step["mask"][ROLE][0][pickup] == "1"]
     if not allowed:
         return f"could never be fetched: {told_reason(steps[0], ROLE, 0, pickup) or 'masked from the start'}"

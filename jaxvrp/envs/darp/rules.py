@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from flax import struct
 
 from jaxvrp.envs.darp import schedule
-from jaxvrp.envs.darp.problem.figures import SLACK, Figures
+from jaxvrp.envs.darp.problem.figures import Figures
 from jaxvrp.envs.darp.problem.instance import Instance, distance, travel_time
 from jaxvrp.envs.darp.schedule import Outlook, Schedule
 from jaxvrp.notebook import NotebookStill
@@ -61,7 +61,7 @@ def begin(instance: Instance, figures: Figures, *, limits: bool) -> State:
         visited=visited,
         picked_up_by_current=jnp.zeros_like(visited),
         pickup_time=jnp.zeros_like(instance.earliest),
-        schedule=schedule.begin(binding, SLACK) if limits else None,
+        schedule=schedule.begin(binding, figures.slack) if limits else None,
         vehicle_finished=unused,
         vehicles_used=zero,
         total_distance=no_distance,
@@ -94,8 +94,9 @@ def drive(state: State, node: jax.Array, num_invalid: jax.Array) -> State:
     picked_up = is_node & (nodes % 2 == 1)
     tour = state.schedule
     if tour is not None:
-        appended = schedule.append(tour, instance, node, travel, SLACK)
-        tour = jax.tree.map(functools.partial(jnp.where, goes_home), schedule.begin(instance, SLACK), appended)
+        slack = state.figures.slack
+        appended = schedule.append(tour, instance, node, travel, slack)
+        tour = jax.tree.map(functools.partial(jnp.where, goes_home), schedule.begin(instance, slack), appended)
     return state.replace(
         current_node=node,
         place=place,
@@ -139,16 +140,16 @@ def allowed(state: State, *, lookahead: bool) -> jax.Array:
 
     `lookahead` also requires that each passenger on board can still be delivered in time, going straight.
     """
-    instance, visits = state.binding, outlook(state)
+    instance, visits, slack = state.binding, outlook(state), state.figures.slack
     nodes, aboard = jnp.arange(state.visited.shape[0]), on_board(state)
     fits = state.current_load + instance.demand <= instance.capacity[state.current_agent]
     customers = jnp.where(nodes % 2 == 1, ~state.visited & fits, aboard)
-    customers &= (visits.arrival <= instance.deadline + SLACK) & (visits.home <= instance.deadline[0] + SLACK)
+    customers &= (visits.arrival <= instance.deadline + slack) & (visits.home <= instance.deadline[0] + slack)
     if state.schedule is not None:
-        customers &= schedule.keeps_limits(state.schedule, instance, visits, SLACK)
+        customers &= schedule.keeps_limits(state.schedule, instance, visits, slack)
     if lookahead:
         judged, tour = tour_so_far(state)
-        prudent = customers & schedule.keeps_everybody(tour, judged, visits, aboard[2::2], SLACK)
+        prudent = customers & schedule.keeps_everybody(tour, judged, visits, aboard[2::2], slack)
         # Two passengers, each deliverable but not both: one is better than none.
         lifted = ~prudent.any() & (state.current_load > 0)
         customers = jnp.where(lifted, customers, prudent)
@@ -161,7 +162,7 @@ def tour_so_far(state: State) -> tuple[Instance, Schedule]:
     if state.schedule is not None:
         return state.binding, state.schedule
     instance = state.binding.replace(max_ride_time=jnp.inf)
-    return instance, schedule.begin(instance, SLACK)
+    return instance, schedule.begin(instance, state.figures.slack)
 
 
 def stranded(state: State) -> jax.Array:

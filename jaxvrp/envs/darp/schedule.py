@@ -49,7 +49,7 @@ class Schedule(struct.PyTreeNode):
     max_delay: jax.Array  # `f32[N+1]`, there the greatest delay of the pickup; at 0 that of the departure
 
 
-def begin(instance: Instance, slack: float) -> Schedule:
+def begin(instance: Instance, slack: jax.Array) -> Schedule:
     """A vehicle at the depot; `slack` is granted on every upper bound."""
     return Schedule(
         elapsed=jnp.zeros((), jnp.float32),
@@ -76,7 +76,7 @@ class Stop(struct.PyTreeNode):
 
 
 def next_stop(
-    schedule: Schedule, instance: Instance, node: jax.Array | EllipsisType, travel: jax.Array, slack: float
+    schedule: Schedule, instance: Instance, node: jax.Array | EllipsisType, travel: jax.Array, slack: jax.Array
 ) -> Stop:
     """`node` (`i32[]`, or `...` for each) after `travel` (as many) from the last stop."""
     ride_end = schedule.ride_end[node]
@@ -84,7 +84,7 @@ def next_stop(
     return Stop(schedule.elapsed + travel, ride_end, latest)
 
 
-def append(schedule: Schedule, instance: Instance, node: jax.Array, travel: jax.Array, slack: float) -> Schedule:
+def append(schedule: Schedule, instance: Instance, node: jax.Array, travel: jax.Array, slack: jax.Array) -> Schedule:
     """After `travel` (`f32[]`) to a `node` (`i32[]`) that can be added, and the service there."""
     nodes = jnp.arange(instance.num_nodes + 1, dtype=jnp.int32)
     stop = next_stop(schedule, instance, node, travel, slack)
@@ -98,7 +98,7 @@ def append(schedule: Schedule, instance: Instance, node: jax.Array, travel: jax.
     )
 
 
-def keeps_limits(schedule: Schedule, instance: Instance, visits: Outlook, slack: float) -> jax.Array:
+def keeps_limits(schedule: Schedule, instance: Instance, visits: Outlook, slack: jax.Array) -> jax.Array:
     """`bool[N+1]`: with the node and the direct way home, the tour keeps all limits but the depot's deadline."""
     stop = next_stop(schedule, instance, ..., visits.travel, slack)
     driven = stop.elapsed + instance.service_time + visits.back
@@ -108,7 +108,7 @@ def keeps_limits(schedule: Schedule, instance: Instance, visits: Outlook, slack:
 
 
 def keeps_everybody(
-    schedule: Schedule, instance: Instance, visits: Outlook, on_board: jax.Array, slack: float
+    schedule: Schedule, instance: Instance, visits: Outlook, on_board: jax.Array, slack: jax.Array
 ) -> jax.Array:
     """`bool[N+1]`: after a node that can be added, each passenger can be delivered in time, going straight there.
 

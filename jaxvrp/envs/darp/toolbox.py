@@ -9,9 +9,9 @@ from jaxvrp.envs.darp.baselines import greedy
 from jaxvrp.envs.darp.baselines.search import SearchActor
 from jaxvrp.envs.darp.baselines.timed_search import search_all, search_episode
 from jaxvrp.envs.darp.pictures import notebook
-from jaxvrp.envs.darp.pictures.draw import render_episode
+from jaxvrp.envs.darp.pictures.draw import render_episode, render_of_file
 from jaxvrp.envs.darp.problem.cordeau import read_instances
-from jaxvrp.envs.darp.problem.instance import stack, void_nodes_beyond, void_vehicles_beyond
+from jaxvrp.envs.darp.problem.instance import void_nodes_beyond, void_vehicles_beyond
 from jaxvrp.io import plan_files
 from jaxvrp.toolbox import Headline, InstanceFiles, Padding, ProblemSet, ReplayKind, Toolbox
 
@@ -38,8 +38,12 @@ TOOLBOX = Toolbox(
         parameters=plan.parameters_of,
         plan=plan.plan_of,
         write_plan=plan_files.table_writer("stops", plan.COLUMNS),
+        instance=plan.instance_of,
+        weighed=plan.weighed,
+        label_episode=plan.label_episode,
+        draw=render_of_file,
         recompute=plan.recompute,
-        stack=stack,
+        stack=plan.stacked,
     ),
     paddings={"num_nodes": Padding(void_nodes_beyond, multiple=2), "num_agents": Padding(void_vehicles_beyond)},
     still=notebook.draw_state,

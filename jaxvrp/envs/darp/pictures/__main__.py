@@ -13,7 +13,6 @@ from jaxvrp.envs.darp.pictures.draw import render_plan
 from jaxvrp.envs.darp.problem.cordeau import from_cordeau_index, read_instances
 from jaxvrp.envs.darp.problem.instance import Instance
 from jaxvrp.envs.darp.problem.solution import routes_to_actions
-from jaxvrp.envs.darp.rules import SLACK
 from jaxvrp.io.command_line import Parser, check_picture_path, index, refuse_overwriting, run_command
 from jaxvrp.io.json_files import read_json
 from jaxvrp.io.messages import shown
@@ -42,7 +41,7 @@ def _draw(argv: Sequence[str] | None) -> None:
     refuse_overwriting(options.out, "--out", [options.instance, options.plan])
     instance = only_problem(read_instances(options.instance), options.index, options.instance)
     actions = _read_plan(options.plan, instance)
-    render_plan(instance, actions, options.out, tolerance=SLACK if instance.locs.dtype == np.float32 else 1e-4)
+    render_plan(instance, actions, options.out)
 
 
 def _read_plan(path: Path, instance: Instance) -> np.ndarray:

@@ -17,14 +17,14 @@ from jaxvrp import pictures
 from jaxvrp.envs.darp.env import Darp
 from jaxvrp.envs.darp.pictures import plan_figure
 from jaxvrp.envs.darp.pictures.animation import write_animation
-from jaxvrp.envs.darp.played import from_actions, plan_of
+from jaxvrp.envs.darp.played import Plan, actions_of, from_actions, plan_of
 from jaxvrp.envs.darp.problem.instance import Instance
 from jaxvrp.envs.darp.rules import State
 
 DPI = 120
 
 
-def draw_plan(instance: Instance, actions: ArrayLike, *, tolerance: float = 1e-4, fig: Any = None) -> Any:
+def draw_plan(instance: Instance, actions: ArrayLike, *, tolerance: float | None = None, fig: Any = None) -> Any:
     """Draw a whole plan: routes on a map, loads over time, windows and rides of all requests; returns the figure."""
     return plan_figure.lay_out(from_actions(instance, actions, tolerance), DPI, fig=fig).figure
 
@@ -36,7 +36,7 @@ def draw_episode(env: Darp, states: State, *, fig: Any = None) -> Any:
 
 
 def draw_routes(
-    instance: Instance, actions: ArrayLike, *, tolerance: float = 1e-4, legend: bool = True, ax: Any = None
+    instance: Instance, actions: ArrayLike, *, tolerance: float | None = None, legend: bool = True, ax: Any = None
 ) -> Any:
     """Draw the routes of a plan on a map, with a legend below it or without; returns the axes."""
     plan = from_actions(instance, actions, tolerance)
@@ -48,7 +48,7 @@ def draw_routes(
     return axes
 
 
-def draw_loads(instance: Instance, actions: ArrayLike, *, tolerance: float = 1e-4, ax: Any = None) -> Any:
+def draw_loads(instance: Instance, actions: ArrayLike, *, tolerance: float | None = None, ax: Any = None) -> Any:
     """Draw the passengers on board of each vehicle over time; returns the axes."""
     plan = from_actions(instance, actions, tolerance)
     axes = pictures.axes_of(ax, 5.0, max(0.7, 0.55 * len(plan.used)), DPI, (0.8, 0.4))
@@ -56,7 +56,7 @@ def draw_loads(instance: Instance, actions: ArrayLike, *, tolerance: float = 1e-
     return axes
 
 
-def draw_requests(instance: Instance, actions: ArrayLike, *, tolerance: float = 1e-4, ax: Any = None) -> Any:
+def draw_requests(instance: Instance, actions: ArrayLike, *, tolerance: float | None = None, ax: Any = None) -> Any:
     """Draw a row for each request: time windows, service and ride; returns the axes."""
     plan = from_actions(instance, actions, tolerance)
     axes = pictures.axes_of(ax, 5.0, max(0.5, 0.27 * len(plan.requests)), DPI, (0.5, 0.4))
@@ -64,7 +64,9 @@ def draw_requests(instance: Instance, actions: ArrayLike, *, tolerance: float = 
     return axes
 
 
-def render_plan(instance: Instance, actions: ArrayLike, path: str | os.PathLike, *, tolerance: float = 1e-4) -> None:
+def render_plan(
+    instance: Instance, actions: ArrayLike, path: str | os.PathLike, *, tolerance: float | None = None
+) -> None:
     """Draw a whole plan to a `.png`, `.svg` or `.pdf`; an older file is replaced once the new one is complete.
 
     Another suffix is a ValueError; a file that cannot be written an OSError.
@@ -77,8 +79,21 @@ def render_episode(env: Darp, states: State, path: str | os.PathLike) -> None:
 
     The times are those of `solution_report`, which may serve later than the clock of the states.
     """
+    del env
+    _render(plan_of(states), path)
+
+
+def render_of_file(instance: Instance, env: Darp, states: State, path: str | os.PathLike) -> None:
+    """Draw one episode as `render_episode` does, with the times and places of the problem's file."""
+    del env
+    _render(from_actions(instance, actions_of(states)), path)
+
+
+def _render(plan: Plan, path: str | os.PathLike) -> None:
+    def figure() -> Any:
+        return plan_figure.lay_out(plan, DPI).figure
 
     def animate(partial: Any) -> None:
-        write_animation(plan_of(states), partial)
+        write_animation(plan, partial)
 
-    pictures.write_picture(path, "an episode", lambda: draw_episode(env, states), animate, dpi=DPI)
+    pictures.write_picture(path, "an episode", figure, animate, dpi=DPI)

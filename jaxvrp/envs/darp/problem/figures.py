@@ -7,22 +7,29 @@ import jax.numpy as jnp
 from flax import struct
 
 from jaxvrp.envs.darp.problem.instance import Instance, distance, travel_time
+from jaxvrp.io.arrays import unit_of
 
-SLACK = 1e-3  # on every comparison of times: float32 resolves 1.2e-4 at a clock of 1440, and published routes are tight
-SMALLEST = 1e-6  # least extent and horizon
+SLACK = 2e-6
+"""Share of the horizon that is granted on every comparison of times: 16 times what `float32` resolves at a clock that
+is as late, and published routes are tight."""
 
 
 class Figures(struct.PyTreeNode):
     """What follows from one instance."""
 
     extent: jax.Array  # `f32[]`, the largest |x - x0| or |y - y0| of a node that is no padding, from the depot
-    horizon: jax.Array  # `f32[]`, the depot's deadline; the largest finite one if it has none; 1 if there is none
+    horizon: jax.Array  # `f32[]`, the depot's deadline; the largest finite one if it has none; else the longest tour
     capacity: jax.Array  # `f32[]`, of the largest vehicle
     num_requests: jax.Array  # `f32[]`, without padding; at least 1
     num_vehicles: jax.Array  # `f32[]`, without padding; at least 1
     way_home: jax.Array  # `f32[N+1]`, time to drive from each node to the depot
     earliest: jax.Array  # `f32[N+1]`, of the windows that count: the instance's, or as `tightened` leaves them
     deadline: jax.Array  # `f32[N+1]`, likewise
+
+    @property
+    def slack(self) -> jax.Array:
+        """`f32[]`, time that is granted on every comparison."""
+        return SLACK * self.horizon
 
     def bound(self, instance: Instance) -> Instance:
         """The instance that these are the figures of, with the windows that count."""
@@ -36,10 +43,11 @@ def figures_of(instance: Instance, *, tighten: bool = False) -> Figures:
     offset = jnp.abs(instance.locs - instance.locs[0]).max(axis=1)
     extent = jnp.where(is_real, offset, 0.0).max()
     finite = jnp.where(jnp.isfinite(instance.deadline), instance.deadline, 0.0)
-    horizon = jnp.where(finite[0] > 0, finite[0], jnp.where(finite.max() > 0, finite.max(), 1.0))
+    longest = jnp.minimum(instance.max_route_duration, (instance.num_nodes + 1) * extent / instance.vehicle_speed)
+    horizon = jnp.where(finite[0] > 0, finite[0], jnp.where(finite.max() > 0, finite.max(), longest))
     return Figures(
-        extent=jnp.maximum(extent, SMALLEST),
-        horizon=jnp.maximum(horizon, SMALLEST),
+        extent=unit_of(extent),
+        horizon=unit_of(horizon),
         capacity=jnp.maximum(instance.capacity.max(), 1).astype(jnp.float32),
         num_requests=jnp.maximum(jnp.sum(instance.demand > 0, dtype=jnp.float32), 1.0),
         num_vehicles=jnp.maximum(jnp.sum(instance.capacity > 0, dtype=jnp.float32), 1.0),

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 from jaxvrp.io import arrays
 from jaxvrp.io.arrays import ArrayField, refuse_where
 from jaxvrp.io.limits import LEAST
+from jaxvrp.io.origin import origin_of
 
 FORMAT = "jaxvrp-darp-1"
 
@@ -66,10 +67,10 @@ class Instance(struct.PyTreeNode):
 
 
 SCHEMA: arrays.Schema = {
-    "locs": ArrayField("nodes", (2,), padding="first row"),
+    "locs": ArrayField("nodes", (2,), padding="first row", origin="map"),
     "demand": ArrayField("nodes", kind=int),
-    "earliest": ArrayField("nodes"),
-    "deadline": ArrayField("nodes", padding=np.inf),
+    "earliest": ArrayField("nodes", origin="clock"),
+    "deadline": ArrayField("nodes", padding=np.inf, origin="clock"),
     "service_time": ArrayField("nodes"),
     "capacity": ArrayField("vehicles", kind=int),
     "vehicle_speed": ArrayField(),
@@ -164,6 +165,21 @@ def check(instance: Instance) -> None:
 def as_float32(instance: Instance) -> Instance:
     """The same problem as JAX arrays of the dtypes that environments compute with."""
     return arrays.computed_arrays(SCHEMA, instance)
+
+
+def origins_of(instance: Instance) -> dict[str, Any]:
+    """Where the clock (`f64[]`, when the depot opens) and the map (`f64[2]`) of one problem begin.
+
+    0 where its numbers are near that; see `jaxvrp.io.origin`.
+    """
+    opening, ends = np.asarray(instance.earliest)[:1], np.asarray(instance.deadline)
+    closing = ends[:1] if np.isfinite(ends[0]) else ends
+    return {"clock": origin_of(np.concatenate([opening, closing])), "map": origin_of(instance.locs)}
+
+
+def from_origin(instance: Instance) -> Instance:
+    """The same problem, its numbers counted from `origins_of` it, so that `as_float32` keeps them."""
+    return arrays.from_origin(SCHEMA, instance, origins_of(instance))
 
 
 def pad(instance: Instance, num_nodes: int, num_agents: int) -> Instance:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from jaxvrp.envs.darp.problem.figures import SLACK
 from jaxvrp.envs.darp.problem.instance import Instance
 from jaxvrp.io.violations import Violation, summary, violations_of
 
@@ -28,6 +29,9 @@ CONSTRAINTS = (
     "vehicles",  # a tour of a vehicle that does not exist or is padding, named by its first node
 )
 """What is checked, in the order of a report."""
+
+TOLERANCE = 2e-7
+"""Share of the time that the depot is open by which limits may be exceeded: published coordinates are rounded."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -96,7 +100,7 @@ def routes_to_actions(routes: Sequence[Iterable[int]], num_agents: int) -> np.nd
 
 
 def solution_report(
-    instance: Instance, actions: ArrayLike, *, strict: bool = False, tolerance: float = 1e-4
+    instance: Instance, actions: ArrayLike, *, strict: bool = False, tolerance: float | None = None
 ) -> SolutionReport:
     """Check a plan: the vehicles drive one after the other, tour number v is driven by vehicle v.
 
@@ -104,23 +108,21 @@ def solution_report(
     Laporte (2003), which finds a schedule that keeps windows, ride times and route durations whenever there is one. A
     plan that serves everything and ends away from the depot is closed by the leg home, as the environment does.
 
-    `tolerance` allows for instances that were stored in `float32`. 1e-4 covers rounded coordinates, and times that
-    `float32` holds exactly, such as the whole numbers of the published sets. Times with fractions are rounded by up to
-    6.1e-5 at clocks from 1024 to 2048, and two of them meet in a ride time: pass 1e-3 for those.
-
     Args:
         instance: one problem, NumPy or JAX. Padding need not be served, and may not be visited.
         actions: whole numbers `[T]`, node indices as an agent plays them; 0 returns to the depot, and the next vehicle
             takes over; at the depot it leaves a vehicle unused. A vehicle of capacity 0 before others needs a 0 of its
             own here, while agents never play it.
         strict: raise instead of reporting violations.
-        tolerance: by how much deadlines, ride times, durations (all in time units) and capacities may be exceeded.
+        tolerance: by how much deadlines, ride times and durations may be exceeded, in time units; by default
+            `tolerance_of` the instance.
 
     Raises:
         ValueError: `actions` are no whole numbers, `instance` is a batch; with `strict`, the violated constraints.
     """
     if np.ndim(instance.demand) != 1:
         raise ValueError(f"demand has shape {np.shape(instance.demand)}; give one instance of the batch at a time")
+    tolerance = tolerance_of(instance) if tolerance is None else tolerance
     fields = {field.name: np.asarray(getattr(instance, field.name)) for field in dataclasses.fields(Instance)}
     instance = Instance(**{name: value.astype(np.float64) for name, value in fields.items()})
     found: dict[str, list[int]] = {name: [] for name in CONSTRAINTS}
@@ -129,7 +131,7 @@ def solution_report(
         found["open_tour"].append(routes[-1][-1])
     service_start = np.full(instance.demand.size, np.nan)
     for tour, route in enumerate(routes):
-        _check_loads(instance, tour, route, place, tolerance, found)
+        _check_loads(instance, tour, route, place, found)
         stops = _stops(instance, tour, route, place)
         begin = _schedule(stops)
         nodes = np.array([0, *route, 0])
@@ -149,6 +151,16 @@ def solution_report(
     if strict and not report.feasible:
         raise ValueError(f"the plan is not feasible: {report.summary()}")
     return report
+
+
+def tolerance_of(instance: Instance) -> float:
+    """By how much plans for one problem may exceed limits, in its time units: more if its times are `float32`."""
+    opening, closing = float(instance.earliest[0]), float(instance.deadline[0])
+    ends = np.asarray(instance.deadline, np.float64)
+    last = closing if np.isfinite(closing) else ends[np.isfinite(ends)].max(initial=opening)
+    limits = [last - opening, float(instance.max_route_duration), float(instance.max_ride_time)]
+    span = next((limit for limit in limits if 0 < limit < np.inf), 0.0)
+    return span * (SLACK if np.asarray(instance.locs).dtype == np.float32 else TOLERANCE)
 
 
 Place = dict[int, tuple[int, int]]
@@ -183,7 +195,7 @@ def _visits(
 
 
 def _check_loads(
-    instance: Instance, tour: int, route: Sequence[int], place: Place, tolerance: float, found: dict[str, list[int]]
+    instance: Instance, tour: int, route: Sequence[int], place: Place, found: dict[str, list[int]]
 ) -> None:
     exists = tour < instance.num_agents and instance.capacity[tour] > 0
     if route and not exists:
@@ -195,7 +207,7 @@ def _check_loads(
             aboard.remove(node - 1)
         elif node % 2 and place[node] == (tour, position):
             aboard.append(node)
-            if instance.demand[aboard].sum() > capacity + tolerance:
+            if instance.demand[aboard].sum() > capacity:
                 found["capacity"].append(node)
     found["load_at_depot"] += aboard[:1]
 

@@ -1,0 +1,49 @@
+"""Where clocks and maps begin. Environments compute in `float32`, which resolves the seconds since 1970 to 128 s, and
+metres of a national grid to half a metre. So readers count such numbers from an origin among them, in `float64`, and
+whoever writes them adds it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+FAR = 4.0
+"""Numbers are far from zero if they are larger than so many times their span: `float32` loses two of its 24 bits."""
+
+
+def origin_of(rows: ArrayLike) -> Any:
+    """The least of finite numbers `f[n]`, or of each column of `f[n, k]`, where one is far from zero; else 0.
+
+    The span of all columns together counts, in whatever unit.
+
+    Returns:
+        `f64[]`, or `f64[k]`.
+    """
+    table = np.asarray(rows, np.float64)
+    finite = np.isfinite(table)
+    if not finite.any():
+        return np.zeros(table.shape[1:])
+    low = np.where(finite, table, np.inf).min(axis=0)
+    high = np.where(finite, table, -np.inf).max(axis=0)
+    span = (high - low).max()
+    is_far = np.isfinite(low) & (np.maximum(np.abs(low), np.abs(high)) > FAR * span)
+    return np.where(is_far, low, 0.0)
+
+
+def told(values: Any, origin: float | Sequence[float]) -> Any:
+    """JSON numbers that count from an origin, or lists of them, as the numbers of the file; None stays None.
+
+    With several numbers, `origin` is of the entries of the innermost lists. Decimals are added, so that none is noise.
+    """
+    if values is None or not np.any(origin):
+        return values
+    if not isinstance(values, list):
+        return float(Decimal(repr(values)) + Decimal(repr(origin)))
+    if isinstance(origin, Sequence) and not any(isinstance(value, list) for value in values):
+        return [told(value, start) for value, start in zip(values, origin, strict=True)]
+    return [told(value, origin) for value in values]

@@ -1,0 +1,79 @@
+"""One problem in other units, or on another clock or map, is the same problem: the same plan, its numbers moved."""
+
+import json
+
+import numpy as np
+import pytest
+
+from train import solve
+
+SCALES = (60.0, 1000.0, 1 / 1440)
+SECONDS = 0.3  # plenty for problems this small
+
+EPOCH, YEARS_200TH_DAY = 1_760_421_600.0, 200 * 86_400.0
+GRID = (500_000.0, 4_649_776.0)
+"""Metres east and north, as UTM has them."""
+
+RIDES = [  # x, y, service, demand, opens, closes
+    (0, 0, 0, 0, 0, 240),
+    (6, -3, 3, 1, 174, 189),
+    (0, 3, 3, 1, 0, 240),
+    (8, 8, 3, 1, 32, 47),
+    (-9, 7, 3, 1, 58, 73),
+    (-10, 5, 3, -1, 0, 240),
+    (-7, -1, 3, -1, 106, 121),
+    (-4, 3, 3, -1, 0, 240),
+    (-5, -3, 3, -1, 0, 240),
+]
+"""One vehicle, which can serve all four requests, at the price of a detour."""
+
+SERVES_ALL = 91.6067
+"""Its length then: 3, 4, back to 3's drop-off, 2, both drop-offs, 1."""
+
+
+def rides(path, *, scale=1.0, clock=0.0, place=(0.0, 0.0)):
+    """A dial-a-ride problem as a file; lengths and times in another unit, from another origin."""
+    lines = [f"1 4 {240 * scale!r} 3 {30 * scale!r}"]
+    for node, (x, y, service, demand, opens, closes) in enumerate(RIDES):
+        where = [x * scale + place[0], y * scale + place[1]]
+        lines.append(
+            " ".join(map(repr, [node, *where, service * scale, demand, opens * scale + clock, closes * scale + clock]))
+        )
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def plan_of_rides(tmp_path_factory):
+    """The plan in minutes and km."""
+    plan = solve.solve(rides(tmp_path_factory.mktemp("rides") / "minutes.txt"), seconds=SECONDS).plan
+    assert plan["routes"] == [[3, 4, 7, 2, 8, 6, 1, 5]]
+    np.testing.assert_allclose(plan["distance"], SERVES_ALL, atol=1e-4)
+    return plan
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_dial_a_ride_in_other_units(plan_of_rides, tmp_path, scale):
+    plan = solve.solve(rides(tmp_path / "scaled.txt", scale=scale), seconds=SECONDS).plan
+    assert plan["feasible"] and plan["not_served"] == [] and plan["routes"] == plan_of_rides["routes"]
+    np.testing.assert_allclose(plan["cost"] / scale, plan_of_rides["cost"], rtol=1e-5)
+    np.testing.assert_allclose(times_of(plan, "leave", "begin") / scale, times_of(plan_of_rides, "leave", "begin"))
+
+
+@pytest.mark.parametrize("clock", [EPOCH, EPOCH / 60, YEARS_200TH_DAY])
+def test_dial_a_ride_on_other_clocks_and_maps(plan_of_rides, tmp_path, clock):
+    found = solve.solve(rides(tmp_path / "moved.txt", clock=clock, place=GRID), seconds=SECONDS)
+    assert found.plan["feasible"] and found.plan["routes"] == plan_of_rides["routes"]
+    np.testing.assert_allclose(found.plan["distance"], plan_of_rides["distance"], rtol=1e-8)
+    expected = times_of(plan_of_rides, "leave", "begin") + clock
+    np.testing.assert_allclose(times_of(found.plan, "leave", "begin"), expected, atol=1e-5, rtol=0)
+    found.write(tmp_path / "plan.html")
+    found.draw(tmp_path / "plan.svg")
+    page = (tmp_path / "plan.html").read_text()
+    assert f'"span": [{clock!r}, ' in page and f'"position": [{GRID[0]!r}, {GRID[1]!r}]' in page
+    assert json.dumps(clock + 174.0) in page  # when a window opens
+
+
+def times_of(plan, *names):
+    """The times of all stops, `f64[stops, names]`."""
+    return np.array([[stop[name] for name in names] for stop in plan["stops"]])
