@@ -12,6 +12,9 @@ the columns that are named here are written; what a page has in further ones sta
 in a file of `benchmarks/results`; `<!-- results: FILE, batch 4096 -->` those rows of it alone, and
 `<!-- results: FILE; rows: policy | random -->` those that begin so. `<!-- records: SET -->` has the players of all
 records on a frozen set in `benchmarks/results/records`.
+
+A figure in a text has its name, one of `FIGURES`, right before it: `<!--vrpd_tw.policy-->234.4`. It comes from one
+record, on whatever pages it stands.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ import pathlib
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jaxvrp
 from benchmarks import ablation, learning
@@ -47,6 +50,103 @@ COLUMNS = {
 }
 
 CONTEXT_OF = "context of "
+
+CARDS = "cards"
+"""In place of a results file: the returns on the cards of shipped policies, a row for each policy."""
+
+
+class Figure(NamedTuple):
+    """Where a figure in a text comes from: a cell of a table of results, and how it is written.
+
+    Attributes:
+        table: a selection as in `<!-- results: SELECTION -->`, or `CARDS`.
+        row: the first cell of its row.
+        column: the head of its column.
+        which: of the numbers in the cell.
+        scale: 1000 for milliseconds, -1 where the text says "below".
+        digits: behind the point; None: as it stands in the cell, with its unit.
+    """
+
+    table: str
+    row: str
+    column: str
+    which: int = 0
+    scale: float = 1.0
+    digits: int | None = 1
+
+
+CPU = "CPU s/instance"
+LARGE = "(4, 20, 10): return"
+LEARNED = "learning_cpu.json"
+SCARCE = "quality_truck_drone_cpu.json, return"
+BOUNDS = "quality_bounds_basic_cpu.json, return"
+VRPD_TW = "quality_seeds_vrpd_tw_known_cpu.json, return"
+METHODS = f"quality_methods_cpu.json, return, {CPU}"
+SAME_DAY = "quality_information_same_day_cpu.json, return"
+ORDERS = "quality_dispatch_cpu.json, value"
+RIDES = "quality_dispatch_rides_cpu.json, value"
+DARP = f"quality_darp_cpu.json, gap, {CPU}"
+TSP_20, GAP_20 = f"quality_tsp_drone_cpu.json, gap, {CPU}", f"random_n20, 60 instances: gap, {CPU}"
+TSP_50 = f"quality_tsp_drone_large_cpu.json, gap, {CPU}"
+TOURS = "quality_truck_drone_tours_cpu.json, gap"
+PCB = "quality_pcb_cpu.json, gap"
+SPEED, ON_CORES = "peers_cpu.json, pairs", "our steps/s on 1, 2 cores"
+AGAINST_NUMPY = "throughput_cpu.json, batch 4096"
+
+FIGURES = {
+    "basic.least": Figure(LEARNED, "policy", "return", which=1),
+    "basic.most": Figure(LEARNED, "policy", "return", which=2),
+    "basic.dispatcher": Figure(LEARNED, "greedy", "return"),
+    "basic.policy": Figure(CARDS, "truck_drone_basic", "policy"),
+    "scarce.policy": Figure(SCARCE, "policy", LARGE),
+    "scarce.sampled": Figure(SCARCE, "policy, sampled", LARGE),
+    "scarce.best_of_8": Figure(SCARCE, "policy, best of 8", LARGE),
+    "scarce.dispatcher": Figure(SCARCE, "greedy", LARGE),
+    "bounds.search": Figure(BOUNDS, "search, 10 s", LARGE),
+    "bounds.dispatcher": Figure(BOUNDS, "greedy", LARGE),
+    "vrpd_tw.policy": Figure(VRPD_TW, "seed 0", LARGE),
+    "vrpd_tw.dispatcher": Figure(VRPD_TW, "greedy", LARGE),
+    "vrpd_tw.policy_ms": Figure(METHODS, "policy", CPU, scale=1000),
+    "vrpd_tw.best_of_8": Figure(METHODS, "policy, best of 8", "return"),
+    "vrpd_tw.best_of_8_ms": Figure(METHODS, "policy, best of 8", CPU, scale=1000, digits=0),
+    "vrpd_tw.planner": Figure(METHODS, "planner, 32 continuations", "return"),
+    "vrpd_tw.planner_s": Figure(METHODS, "planner, 32 continuations", CPU),
+    "vrpd_tw.search": Figure(METHODS, "search, 5 s", "return"),
+    "vrpd_tw.search_s": Figure(METHODS, "search, 5 s", CPU),
+    "same_day.policy": Figure(CARDS, "truck_drone_same_day", "policy"),
+    "same_day.dispatcher": Figure(CARDS, "truck_drone_same_day", "greedy"),
+    "same_day.planner": Figure(SAME_DAY, "planner, 8 continuations", "1: return"),
+    "orders.policy": Figure(ORDERS, "policy", "value"),
+    "orders.threshold": Figure(ORDERS, "threshold", "value"),
+    "orders.accept": Figure(ORDERS, "accept", "value"),
+    "rides.policy": Figure(RIDES, "policy", "value"),
+    "rides.cover": Figure(RIDES, "cover", "value"),
+    "rides.replan": Figure(RIDES, "replan (10 rounds)", "value"),
+    "darp.search": Figure(DARP, "search, 300 rounds", "gap"),
+    "darp.search_ms": Figure(DARP, "search, 300 rounds", CPU, scale=1000),
+    "darp.policy": Figure(DARP, "policy", "gap"),
+    "darp.policy_ms": Figure(DARP, "policy", CPU, scale=1000),
+    "tsp_20.policy": Figure(TSP_20, "policy", GAP_20),
+    "tsp_20.policy_ms": Figure(TSP_20, "policy", GAP_20, which=1, scale=1000),
+    "tsp_20.annealing": Figure(TSP_20, "annealing", GAP_20, scale=-1),
+    "tsp_20.annealing_s": Figure(TSP_20, "annealing", GAP_20, which=1, digits=2),
+    "tsp_50.policy": Figure(TSP_50, "policy", "gap"),
+    "tsp_50.policy_ms": Figure(TSP_50, "policy", CPU, scale=1000),
+    "tours.policy": Figure(TOURS, "policy", "gap"),
+    "pcb.annealing_least": Figure(PCB, "annealing in the same time", "afe: gap"),
+    "pcb.annealing_most": Figure(PCB, "annealing in the same time", "adc0: gap"),
+    "pcb.sac_least": Figure(PCB, "SAC", "adc2: gap"),
+    "pcb.sac_most": Figure(PCB, "SAC", "adc0: gap"),
+    "speed.flat": Figure(SPEED, "truck_drone (2, 3, 5), flat", ON_CORES, which=1, digits=None),
+    "speed.entities": Figure(SPEED, "truck_drone (2, 3, 5), entities", ON_CORES, which=1, digits=None),
+    "speed.large_flat": Figure(SPEED, "truck_drone (2, 20, 8), flat", ON_CORES, which=1, digits=None),
+    "speed.large_entities": Figure(SPEED, "truck_drone (2, 20, 8), entities", ON_CORES, which=1, digits=None),
+    "speed.against_numpy": Figure(AGAINST_NUMPY, "(2, 3, 5)", "ratio", digits=0),
+    "speed.large_against_numpy": Figure(AGAINST_NUMPY, "(4, 20, 10)", "ratio", digits=0),
+}
+
+FIGURE = re.compile(r"<!--([\w.]+)-->(?:\d+(?:\.\d+)?(?: [kM]\b)?)?")
+"""A name, and the figure behind it if there is one yet."""
 
 Row = list[str]
 
@@ -149,9 +249,15 @@ def result_table(selection: str) -> list[Row]:
     return [head, *(by_name[name] for name in chosen.split(" | "))]
 
 
+def _measured(result: Any) -> str:
+    """Where and when, for figures that are another machine's on another day."""
+    cpu = re.sub(r"\(R\)| Processor", "", result["machine"]["cpu"])
+    return f"({cpu}, {result['machine']['date'][:10]})"
+
+
 def _throughput(result: Any, choice: str) -> list[Row]:
     cases = [case for case in result["cases"] if choice in ("", f"batch {case['batch']}")]
-    rows = [["size", "batch", "JAX steps/s", "NumPy steps/s", "ratio", "compile"]]
+    rows = [[f"size {_measured(result)}", "batch", "JAX steps/s", "NumPy steps/s", "ratio", "compile"]]
     for case in cases:
         speeds = [rate(case["median"][player]) for player in ("jax", "numpy")]
         size = str(tuple(case["size"]))
@@ -161,7 +267,7 @@ def _throughput(result: Any, choice: str) -> list[Row]:
 
 def _training(result: Any, choice: str) -> list[Row]:
     del choice
-    rows = [["network", "size", "steps/s", "min - max", "rollout"]]
+    rows = [[f"network {_measured(result)}", "size", "steps/s", "min - max", "rollout"]]
     for row in result["rows"]:
         speed = rates(Spread.of(row["steps_per_second"]))
         rows.append([row["network"], str(tuple(row["size"])), *speed, f"{row['rollout_share']:.0%}"])
@@ -197,7 +303,7 @@ def _ablation(result: Any, choice: str) -> list[Row]:
 
 def _peers(result: Any, choice: str) -> list[Row]:
     """The part `choice` of the file; a row for each pair, with the figures on one core and on two."""
-    rows = [["ours", "peer", "our steps/s on 1, 2 cores", "the peer's", "ratio", "goal"]]
+    rows = [[f"ours {_measured(result)}", "peer", "our steps/s on 1, 2 cores", "the peer's", "ratio", "goal"]]
     pairs: dict[tuple[str, str], list[Any]] = {}
     for pair in result[choice]:
         names = pair["ours"]["label"], f"{pair['peer']['label']} {pair['peer']['version']}"
@@ -220,11 +326,29 @@ RESULT_TABLES = {
 }
 
 
+def figure(name: str) -> str:
+    """A figure of `FIGURES` as the pages say it."""
+    source = FIGURES[name]
+    cell = _cell(source)
+    if source.digits is None:
+        return cell.split(", ")[source.which]
+    number = float(re.findall(r"-?\d[\d.]*", cell)[source.which])
+    return f"{source.scale * number:.{source.digits}f}"
+
+
+def _cell(source: Figure) -> str:
+    if source.table == CARDS:
+        return str(read_card(find_run(source.row)).figures["players"][source.column]["return"])
+    head, *body = result_table(source.table)
+    (row,) = (row for row in body if row[0] == source.row)
+    return row[head.index(source.column)]
+
+
 def updated(page: str) -> str:
-    """The text of a page with its tables written anew."""
+    """The text of a page with its tables, and the figures that have a name, written anew."""
     lines, written = page.splitlines(), []
     while lines:
-        written.append(lines.pop(0))
+        written.append(FIGURE.sub(lambda found: f"<!--{found[1]}-->{figure(found[1])}", lines.pop(0)))
         if found := MARKER.fullmatch(written[-1]):
             old = []
             while lines and lines[0].startswith("|"):

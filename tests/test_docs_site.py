@@ -61,6 +61,7 @@ def test_no_brackets_stand_side_by_side(site):
 
 
 def test_tables_and_lists_stand_alone(site):
+    assert site("links").as_on_site("README.md", "| <!--darp.policy-->5.9 % |\n") == "| 5.9 % |\n"
     written = "Text:\n- a\n  more\n- b\n\n<!-- results: x.json -->\n| a |\n|---|\n"
     assert site("links").as_on_site("README.md", written) == "Text:\n\n- a\n  more\n- b\n\n\n\n| a |\n|---|\n"
 

@@ -338,6 +338,76 @@ def test_results_are_told_as_they_were_measured(page):
             assert rows == list(KINDS[name.partition("_")[0]](result, choice)), selection
 
 
+def by_hand(pages):
+    """The text of pages without code, and without what `make_tables` writes: tables, and figures that have a name."""
+    written = r"^```[^`]*^```|^<!-- .* -->\n(?:\|.*\n)+|`[^`\n]*`"
+    texts = {page: re.sub(written, "", page.read_text(), flags=re.M) for page in pages}
+    return {page: make_tables.FIGURE.sub("", text) for page, text in texts.items()}
+
+
+def test_named_figures_are_those_of_the_records():
+    """All are written by `make_tables`, see the first test; these are read from the records by other words."""
+    tables = {name: json.loads((RESULTS / f"{name}.json").read_text()) for name in ("quality_methods_cpu", "peers_cpu")}
+    known = json.loads((RESULTS / "quality_seeds_vrpd_tw_known_cpu.json").read_text())
+    returns = {row[0]: float(row[1].split()[0]) for row in next(iter(known["tables"].values()))[1:]}
+    assert known["options"]["episodes"] == 512
+    assert make_tables.figure("vrpd_tw.policy") == f"{returns['seed 0']:.1f}" == "234.4"
+    assert make_tables.figure("vrpd_tw.dispatcher") == f"{returns['greedy']:.1f}" == "198.3"
+    (methods,) = tables["quality_methods_cpu"]["tables"].values()
+    (planner,) = (row for row in methods if row[0] == "planner, 32 continuations")
+    assert make_tables.figure("vrpd_tw.planner") == f"{float(planner[2]):.1f}"
+    (policy,) = (row for row in methods if row[0] == "policy")
+    assert make_tables.figure("vrpd_tw.policy_ms") == f"{1000 * float(policy[-1]):.1f}"
+    flat = [pair for pair in tables["peers_cpu"]["pairs"] if pair["ours"]["label"] == "truck_drone (2, 3, 5), flat"]
+    (two_cores,) = (pair for pair in flat if pair["cores"] == 2)
+    assert make_tables.figure("speed.flat") == rate(float(np.median(two_cores["steps_per_second"]["ours"])))
+
+
+@pytest.mark.parametrize(
+    ("policy", "named"),
+    [
+        ("truck_drone_basic", {"policy": "basic.policy", "greedy": "basic.dispatcher"}),
+        ("truck_drone_same_day", {"policy": "same_day.policy", "greedy": "same_day.dispatcher"}),
+        ("vrpd_tw", {"policy": "vrpd_tw.policy", "greedy": "vrpd_tw.dispatcher"}),
+        ("dispatch_same_day", {"policy": "orders.policy", "threshold": "orders.threshold", "accept": "orders.accept"}),
+        ("dispatch_ride_pooling", {"policy": "rides.policy", "cover": "rides.cover"}),
+    ],
+)
+def test_a_shipped_policy_returns_what_the_pages_say(policy, named):
+    card = json.loads((DOCS.parent / "jaxvrp/policies/shipped" / policy / "policy.json").read_text())
+    assert card["figures"]["instances"] == 512
+    for player, figure in named.items():
+        assert make_tables.figure(figure) == f"{card['figures']['players'][player]['return']:.1f}", figure
+
+
+def test_a_figure_has_one_record():
+    """One that has a name is written by hand nowhere, and every name is used."""
+    used = {name for page in PAGES for name in re.findall(r"<!--([\w.]+)-->\d", page.read_text())}
+    assert used == set(make_tables.FIGURES)
+    figures = {figure for name in used if len(figure := make_tables.figure(name)) > len("9.99")}
+    for page, text in by_hand(PAGES).items():
+        assert figures & set(re.findall(r"[\d.]*\d", text)) == set(), page.name
+
+
+def test_figures_of_methods_have_a_record():
+    """Returns and values that the README and `which.md` say of a method have a name."""
+    for page, text in by_hand([DOCS.parent / "README.md", DOCS / "which.md"]).items():
+        for line in (line for line in text.splitlines() if line.startswith("| ")):
+            cell = line.strip("| ").rpartition(" | ")[2]
+            assert not re.search(r"\d{2,}\.\d", cell), f"{page.name}: {cell}"
+
+
+def test_speeds_say_whose_they_are():
+    """Another machine has another speed."""
+    table = re.compile(r"<!-- results: ((?:throughput|training|peers)\w*\.json).*? -->\n\| (.*?) \|")
+    heads = table.findall("".join(page.read_text() for page in PAGES))
+    assert len(heads) > 4
+    for name, head in heads:
+        machine = json.loads((RESULTS / name).read_text())["machine"]
+        assert head.endswith(f"{machine['date'][:10]})"), name
+        assert machine["cpu"].split("(")[0] in head, name
+
+
 def test_results_are_those_that_a_page_shows():
     text = "".join(page.read_text() for page in PAGES)
     names = {path.name for path in RESULTS.glob("*.json")}

@@ -24,7 +24,7 @@ PAGES = {
 
 LINK = re.compile(r"(?P<head>\]\()(?P<target>[^)\s]+)(?=\))")
 FENCE = re.compile(r"^(```.*?^```)", re.S | re.M)
-MARKER = re.compile(r"^<!-- .* -->$", re.M)
+MARKER = re.compile(r"^<!-- .* -->$|<!--\S+-->", re.M)
 
 
 def place_on_site(source: str) -> str:
@@ -58,7 +58,7 @@ def linked_files(source: str, text: str) -> Iterator[str]:
 
 
 def as_on_site(source: str, text: str) -> str:
-    """The text of a page with its links as they are on the site, and without the comments that name its tables."""
+    """The text of a page with its links as they are on the site, without the comments that name tables and figures."""
     here = PurePosixPath(place_on_site(source)).parent
 
     def relinked(found: re.Match[str]) -> str:
