@@ -91,7 +91,8 @@ def peak_memory() -> tuple[int | None, str]:
         return statistics_["peak_bytes_in_use"], "device"
     status = pathlib.Path("/proc/self/status")
     if status.exists():  # not getrusage: it also counts what the parent used before this program was started
-        peak = next((line for line in status.read_text().splitlines() if line.startswith("VmHWM")), None)
+        lines = status.read_text(encoding="utf-8", errors="replace").splitlines()
+        peak = next((line for line in lines if line.startswith("VmHWM")), None)
         return (int(peak.split()[1]) * 1024 if peak else None), "process"
     return None, "process"
 

@@ -77,17 +77,14 @@ def main(argv: Sequence[str] | None = None) -> None:
         if args.render or args.debug:
             record, params = recording_function(learner, evaluator, **choosing), first_seed(learner, run.params)
             states = jax.device_get(compiler.compile(record, params, quick=True)(params))
-    print(
-        f"{evaluator.num_episodes} fixed instances, whole episodes, {_kind_of_play(args, deterministic)} policy of "
-        f"update {run.update}\n"
-    )
-    print(figures_table(figures, toolbox.headlines))
+    what = f"{evaluator.num_episodes} fixed instances, whole episodes, {_kind_of_play(args, deterministic)} policy of"
+    report = f"{what} update {run.update}\n\n{figures_table(figures, toolbox.headlines)}"
+    outputs = []
     if args.render and toolbox.renderer:
-        toolbox.renderer(env, states, pathlib.Path(args.render))
-        print(f"\ndrew {args.render}")
+        outputs.append(Output("--render", args.render, functools.partial(toolbox.renderer, env, states)))
     if args.debug and toolbox.step_recorder:
-        toolbox.step_recorder(env, states, args.debug)
-        print(f"\nrecorded every step in {args.debug}")
+        outputs.append(Output("--debug", args.debug, functools.partial(toolbox.step_recorder, env, states)))
+    write_all(outputs, report)
 
 
 def _evaluate_instance(args: argparse.Namespace, changes: dict[str, Any]) -> None:
@@ -112,8 +109,8 @@ def _evaluate_instance(args: argparse.Namespace, changes: dict[str, Any]) -> Non
             episodes.begin(name)
             played[name] = file.play(actor, seed, tries[name])
             episodes.advance(tries[name])
-    print(f"{file.path}, {_kind_of_play(args, deterministic)} policy of update {run.update}\n")
-    print(figures_table({name: each.figures for name, each in played.items()}, toolbox.headlines))
+    figures = figures_table({name: each.figures for name, each in played.items()}, toolbox.headlines)
+    report = f"{file.path}, {_kind_of_play(args, deterministic)} policy of update {run.update}\n\n{figures}"
     shown, outputs = played[args.actor], []
     if args.render and toolbox.renderer:
         outputs.append(Output("--render", args.render, functools.partial(file.draw, shown)))
@@ -125,9 +122,7 @@ def _evaluate_instance(args: argparse.Namespace, changes: dict[str, Any]) -> Non
         outputs += [
             Output("--plan", path, lambda path: file.files.write_plan(file.problem, path, plan)) for path in args.plan
         ]
-    if outputs:
-        print(f"\nthe episode of {args.actor}:")
-    write_all(outputs)
+    write_all(outputs, f"{report}\n\nthe episode of {args.actor}:" if outputs else report)
 
 
 def _kind_of_play(args: argparse.Namespace, deterministic: bool) -> str:

@@ -32,8 +32,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(figure)
     solve.warn(problem)
     solution = solve.watched(problem, seconds=args.seconds, method=solve.chosen(problem, None), seed=0)
-    print(solve.report(solution))
-    write_all([Output("--out", args.out, solution.write)])
+    write_all([Output("--out", args.out, solution.write)], solve.report(solution))
 
 
 if __name__ == "__main__":

@@ -143,7 +143,7 @@ def collect(out: pathlib.Path) -> str:
     entries.sort(key=lambda entry: (entry["file"], entry.get("problem") or 0))
 
     def write(path: pathlib.Path) -> None:
-        with path.open("w", newline="") as file:
+        with path.open("w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, COLUMNS, extrasaction="ignore", restval="")
             writer.writeheader()
             writer.writerows(entries)

@@ -478,10 +478,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         check_output("--picture", path, (".gif", *STILLS), source)
     warn(problem)
     solution = watched(problem, seconds=args.seconds, method=method, seed=args.seed)
-    print(report(solution))
     outputs = [Output("--out", path, solution.write) for path in args.out]
     outputs += [Output("--picture", path, solution.draw) for path in args.picture]
-    write_all(outputs)
+    write_all(outputs, report(solution))
 
 
 def solve_shard(args: argparse.Namespace) -> None:

@@ -363,7 +363,7 @@ def train_trial(trial: optuna.Trial, sweep: Sweep, worker: Worker) -> float:
         if status == 0:
             break
         if status > 0 and status != INTERRUPTED:
-            fault = folder.with_suffix(".log").read_text(errors="replace").strip().splitlines()[-1]
+            fault = folder.with_suffix(".log").read_text(encoding="utf-8", errors="replace").strip().splitlines()[-1]
             worker.bar.write(f"{folder.name} failed: {fault}")
             trial.set_user_attr(FAULT, fault)
             raise TrialFailedError(fault)
@@ -441,7 +441,7 @@ def report(study: optuna.Study, sweep: Sweep) -> None:
         rows.append([each.user_attrs[FOLDER], each.state.name.lower(), value, *keys])
 
     def write_csv(path: pathlib.Path) -> None:
-        with path.open("w", newline="") as file:
+        with path.open("w", newline="", encoding="utf-8") as file:
             csv.writer(file).writerows(rows)
 
     write_whole(sweep.out / "trials.csv", write_csv)

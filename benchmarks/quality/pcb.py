@@ -164,7 +164,7 @@ def best_known(path: pathlib.Path) -> dict[int, float]:
     """HPWL in mm by index of the evaluation board; empty if there is no such file."""
     if not path.is_file():
         return {}
-    with path.open(newline="") as file:
+    with path.open(newline="", encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if "eval" in row["split"]]
     key = next((name for name in rows[0] if "hpwl" in name.lower()), None) if rows else None
     return {int(row["index"]): float(row[key]) for row in rows} if key else {}

@@ -166,13 +166,15 @@ def test_networks_of_one_size_and_environments_without_files_are_one_line(progra
         evaluate.main(["--run", str(toy), "--instance", "town.json"])
 
 
-def test_a_plan_that_cannot_be_written_takes_no_other_with_it(tmp_path):
+def test_a_plan_that_cannot_be_written_takes_no_other_with_it(tmp_path, capsys):
     def write(path):
+        assert not capsys.readouterr().out, "files come first"
         if path.endswith("b"):
             raise ValueError("this format cannot hold it")
         pathlib.Path(path).write_text("plan")
 
     paths = [str(tmp_path / name) for name in "abc"]
     with pytest.raises(UserError, match=r"^--out .*b: this format cannot hold it$"):
-        write_all([Output("--out", path, write) for path in paths])
+        write_all([Output("--out", path, write) for path in paths], "cost 3")
+    assert capsys.readouterr().out == f"cost 3\nwrote {paths[0]}\nwrote {paths[2]}\n"
     assert [path.name for path in sorted(tmp_path.iterdir())] == ["a", "c"]

@@ -174,16 +174,19 @@ def check_output(option: str, path: str, endings: Sequence[str], sources: Sequen
     refuse_overwriting(out, option, sources)
 
 
-def write_all(outputs: Sequence[Output]) -> None:
-    """Write all of these files; one that cannot be written takes no other with it."""
-    failures = []
-    for option, path, write in outputs:
-        try:
-            write(path)
-        except (ValueError, OSError) as error:
-            failures.append(f"{option} {path}: {error}")
-        else:
-            print(f"wrote {path}")
+def write_all(outputs: Sequence[Output], report: str) -> None:
+    """Write all of these files, then print the report, whatever becomes of them: one that fails stops no other."""
+    written, failures = [], []
+    try:
+        for option, path, write in outputs:
+            try:
+                write(path)
+            except (ValueError, OSError) as error:
+                failures.append(f"{option} {path}: {error}")
+            else:
+                written.append(path)
+    finally:
+        print("\n".join([report, *(f"wrote {path}" for path in written)]))
     if failures:
         raise UserError("; ".join(failures))
 
