@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import csv
 import glob
 import hashlib
 import pathlib
@@ -17,7 +16,7 @@ import jax
 from jaxvrp.io.command_line import UserError
 from jaxvrp.io.json_files import read_json
 from jaxvrp.io.messages import shown
-from jaxvrp.io.whole_files import write_json, write_whole
+from jaxvrp.io.whole_files import write_csv, write_json
 from jaxvrp.replay import schema
 
 MANIFEST = "manifest-{}-of-{}.json"
@@ -141,14 +140,7 @@ def collect(out: pathlib.Path) -> str:
         if "plan" in entry and entry_of(out / entry["plan"]) != entry:
             raise UserError(f"{out / entry['plan']} is not the plan of the manifest; run the shards again")
     entries.sort(key=lambda entry: (entry["file"], entry.get("problem") or 0))
-
-    def write(path: pathlib.Path) -> None:
-        with path.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, COLUMNS, extrasaction="ignore", restval="")
-            writer.writeheader()
-            writer.writerows(entries)
-
-    write_whole(out / ALL, write)
+    write_csv(out / ALL, [COLUMNS, *([entry.get(name, "") for name in COLUMNS] for entry in entries)])
     plans = [entry for entry in entries if "plan" in entry]
     feasible = [entry for entry in plans if entry["feasible"]]
     lines = [f"{len(plans)} plans, {len(feasible)} of them feasible, in {out / ALL}"]

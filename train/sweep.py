@@ -7,7 +7,6 @@ python -m train.sweep --config truck_drone_basic --space docs/examples/space.yam
 from __future__ import annotations
 
 import argparse
-import csv
 import importlib.util
 import pathlib
 import shutil
@@ -23,7 +22,7 @@ from tqdm import tqdm
 
 from jaxvrp.io.command_line import INTERRUPTED, Interrupted, Parser, UserError, above_zero, index, positive
 from jaxvrp.io.messages import installing, shown
-from jaxvrp.io.whole_files import write_whole
+from jaxvrp.io.whole_files import write_csv
 from jaxvrp.io.yaml_text import read_yaml
 from jaxvrp.pictures import save_still
 from train.algorithms import ALGORITHMS
@@ -439,12 +438,7 @@ def report(study: optuna.Study, sweep: Sweep) -> None:
         value = "" if each.value is None else f"{each.value:.3f}"
         keys = [_shown(each.params.get(name, "")) for name in sweep.space]
         rows.append([each.user_attrs[FOLDER], each.state.name.lower(), value, *keys])
-
-    def write_csv(path: pathlib.Path) -> None:
-        with path.open("w", newline="", encoding="utf-8") as file:
-            csv.writer(file).writerows(rows)
-
-    write_whole(sweep.out / "trials.csv", write_csv)
+    write_csv(sweep.out / "trials.csv", rows)
     print(aligned(rows[: MOST_ROWS + 1]))
     if len(rows) > MOST_ROWS + 1:
         print(f"... and {len(rows) - MOST_ROWS - 1} more in {sweep.out / 'trials.csv'}")

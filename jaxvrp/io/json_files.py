@@ -19,12 +19,16 @@ TOO_DEEP = f"more than {DEEPEST} lists and objects within each other"
 MOST_DIGITS = 18
 """Of a whole number: so it fits into 64 bits."""
 
+EXACT = 2**53
+"""Up to here a number with a point says which whole number it is."""
+
 
 def read_json(path: str | os.PathLike, remedy: str) -> Any:
     """The content of a JSON file.
 
     Stricter than JSON, so that nothing is lost or fails later: a key stands once in its object, numbers are finite,
-    whole numbers have up to `MOST_DIGITS` digits, and at most `DEEPEST` lists and objects are nested.
+    whole numbers have up to `MOST_DIGITS` digits, and at most `DEEPEST` lists and objects are nested. A number without
+    a fraction is a whole one: `4.0` is 4.
 
     Raises:
         ValueError: it is something else; one line that names the file, what is wrong, and the remedy.
@@ -76,7 +80,20 @@ def _real_number(text: str) -> float:
     value = float(text)
     if not math.isfinite(value):
         raise ValueError(f"the number {shown(text)} is not finite")
-    return value
+    return _whole_if_it_is(value)
+
+
+def _whole_if_it_is(value: float) -> float:
+    return int(value) if value.is_integer() and abs(value) <= EXACT else value
+
+
+def plain(value: Any) -> Any:
+    """A JSON value in which null and a key that is left out are the same, and so are `4.0` and 4."""
+    if isinstance(value, dict):
+        return {name: plain(entry) for name, entry in value.items() if entry is not None}
+    if isinstance(value, list | tuple):
+        return [plain(entry) for entry in value]
+    return _whole_if_it_is(value) if isinstance(value, float) else value
 
 
 def _inside(value: Any) -> Iterable[Any]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jaxvrp.io.whole_files import write_json, write_text
+from jaxvrp.io.whole_files import write_csv, write_json
 
 ENDINGS = (".json", ".csv")
 """Of the files that plans are written to."""
@@ -30,11 +28,7 @@ def write_plan(
     if suffix == ".json":
         write_json(path, plan)
         return
-    table = io.StringIO()
-    writer = csv.DictWriter(table, columns, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(events)
-    write_text(path, table.getvalue())
+    write_csv(path, [columns, *([event.get(name) for name in columns] for event in events)])
 
 
 def broken(violations: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import csv
+import io
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,9 @@ CONTROL = re.compile(rb"[\x00-\x08\x0b\x0e-\x19\x1b-\x1f]")
 
 CTRL_Z = "\x1a"
 """The end of a text, as old editors write it."""
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""What a cell begins with that a spreadsheet computes, rather than shows."""
 
 UNFINISHED = ".part"
 """The ending of files that are being written."""
@@ -130,3 +135,22 @@ def write_text(path: str | os.PathLike, text: str) -> None:
 def write_json(path: str | os.PathLike, content: Any) -> None:
     """Write indented JSON; see `write_whole`."""
     write_text(path, json.dumps(content, indent=2) + "\n")
+
+
+def write_csv(path: str | os.PathLike, rows: Iterable[Iterable[Any]]) -> None:
+    """Write a table, see `write_whole`; a text that a spreadsheet would compute has an apostrophe before it."""
+    table = io.StringIO()
+    csv.writer(table, lineterminator="\n").writerows(map(_cell, row) for row in rows)
+    write_text(path, table.getvalue())
+
+
+def _cell(value: Any) -> Any:
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) and not _is_number(value) else value
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

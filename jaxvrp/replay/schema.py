@@ -122,7 +122,10 @@ def all_of(*checks: Check) -> Check:
 
 
 def object_of_only(required: Mapping[str, Check], optional: Mapping[str, Check]) -> Check:
-    """A check for objects with all `required` keys, and with no others than these and the `optional` ones."""
+    """A check for objects with all `required` keys, and with no others than these and the `optional` ones.
+
+    An optional one may be null.
+    """
     known = {**required, **optional}
 
     def check(value: Any, where: str) -> None:
@@ -136,7 +139,8 @@ def object_of_only(required: Mapping[str, Check], optional: Mapping[str, Check])
             if name not in value:
                 raise ValueError(f"{places[name]} is missing; give it")
         for name, entry in value.items():
-            known[name](entry, places[name])
+            if entry is not None or name in required:
+                known[name](entry, places[name])
 
     return check
 

@@ -22,7 +22,7 @@ from jaxvrp.envs.dispatch.problem.day_file import (
 from jaxvrp.envs.dispatch.problem.instance import MINUTES_PER_HOUR, as_float32
 from jaxvrp.envs.dispatch.rules import State
 from jaxvrp.envs.dispatch.schedule import rescheduled
-from jaxvrp.io.json_files import read_json
+from jaxvrp.io.json_files import plain, read_json
 from jaxvrp.io.messages import nearest
 from jaxvrp.replay.schema import list_of, object_of_only, object_with, one_of, text
 
@@ -120,6 +120,7 @@ def read_moment(path: str | os.PathLike) -> Moment:
 
 def parse_moment(content: Mapping[str, Any]) -> Moment:
     """The moment that a JSON value describes; errors as of `read_moment`, without the file."""
+    content = plain(content)
     MOMENT(content, "")
     try:
         day = parse_day(content["day"])

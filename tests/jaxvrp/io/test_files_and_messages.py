@@ -1,5 +1,6 @@
 """Files that are whole or not there, the folder of published data, and remedies for misspelt names."""
 
+import csv
 import json
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 
 from jaxvrp.io.messages import nearest, shown
 from jaxvrp.io.published_data import VARIABLE, data_folder
-from jaxvrp.io.whole_files import write_json, write_text, write_whole
+from jaxvrp.io.whole_files import write_csv, write_json, write_text, write_whole
 
 
 def names(folder):
@@ -77,6 +78,16 @@ def test_text_and_json_are_utf8(tmp_path):
     assert (tmp_path / "a.txt").read_bytes() == "né\n".encode()
     written = (tmp_path / "a.json").read_text(encoding="utf-8")
     assert json.loads(written) == {"né": [1, None]} and written.startswith("{\n  ") and written.endswith("}\n")
+
+
+def test_a_table_holds_no_formulas(tmp_path):
+    """Numbers stay numbers, also where they are texts."""
+    cells = ["=1+1", "+49 30", "-A1", "@x", "\t=1", "a=1", "-1.5", "+2", -3, None, 'b,"c', "'q"]
+    write_csv(tmp_path / "a.csv", [["id"], *([cell] for cell in cells)])
+    with (tmp_path / "a.csv").open(newline="", encoding="utf-8") as file:
+        (head, *rows) = (row[0] if row else "" for row in csv.reader(file))
+    shown = ["'=1+1", "'+49 30", "'-A1", "'@x", "'\t=1", "a=1", "-1.5", "+2", "-3", "", 'b,"c', "'q"]
+    assert [head, *rows] == ["id", *shown]
 
 
 def test_the_folder_of_published_data(monkeypatch):

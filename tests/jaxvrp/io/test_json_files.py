@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jaxvrp.io.json_files import parse_json, read_json
+from jaxvrp.io.json_files import parse_json, plain, read_json
 
 SCALARS = (
     st.none()
@@ -23,6 +23,14 @@ VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(s
 @given(VALUES)
 def test_what_was_written_is_read(value):
     assert parse_json(json.dumps(value)) == value
+
+
+def test_a_number_without_a_fraction_is_a_whole_one():
+    found = parse_json("[4.0, 4e2, -1.0, 1.5, 1e300, 9007199254740994.0]")
+    assert found == [4, 400, -1, 1.5, 1e300, 9007199254740994.0]
+    assert [type(number) for number in found] == [int, int, int, float, float, float]
+    assert plain({"a": 4.0, "b": None, "c": [None, {"d": None, "e": True}]}) == {"a": 4, "c": [None, {"e": True}]}
+    assert type(plain([4.0])[0]) is int and plain(True) is True
 
 
 def nested(depth):

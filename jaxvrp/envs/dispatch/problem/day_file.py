@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from jaxvrp.envs.dispatch.problem.instance import MINUTES_PER_HOUR, Instance, load, make_instance
-from jaxvrp.io.json_files import read_json
+from jaxvrp.io.json_files import plain, read_json
 from jaxvrp.io.limits import LARGEST, LARGEST_WHOLE
 from jaxvrp.io.problem_files import FileFormat, UnknownFormatError, read_problems
 from jaxvrp.replay.schema import (
@@ -22,7 +22,6 @@ from jaxvrp.replay.schema import (
     number_from,
     object_of_only,
     one_of,
-    optional,
     text,
     whole_number,
 )
@@ -40,7 +39,7 @@ SPEEDS = {"km/h": 1.0, "m/s": 3.6, "mph": 1.609344}
 
 PLACE = list_of(number_from(-LARGEST), length=2)
 NOT_NEGATIVE, POSITIVE = number_from(0), number_from(0, itself=False)
-WINDOW = {f"{end}_{edge}": optional(NOT_NEGATIVE) for end in ("pickup", "dropoff") for edge in ("earliest", "deadline")}
+WINDOW = {f"{end}_{edge}": NOT_NEGATIVE for end in ("pickup", "dropoff") for edge in ("earliest", "deadline")}
 REQUEST = object_of_only(
     {"arrival": NOT_NEGATIVE, "dropoff": PLACE},
     {"id": text, "pickup": PLACE, "load": whole_number(least=1), "value": number_from(-LARGEST), **WINDOW},
@@ -53,7 +52,7 @@ VEHICLE = object_of_only(
         "detour": number_from(1),
         "stop_time": NOT_NEGATIVE,
         "turnaround": NOT_NEGATIVE,
-        "max_trip": optional(POSITIVE),
+        "max_trip": POSITIVE,
         "is_drone": boolean,
     },
 )
@@ -144,11 +143,12 @@ def read_day(path: str | os.PathLike) -> NamedDay:
 
 
 def parse_day(content: Mapping[str, Any]) -> NamedDay:
-    """The day that a JSON value describes.
+    """The day that a JSON value describes; what is null is left out.
 
     Raises:
         ValueError: it is none; one line that names the field, and what is wrong.
     """
+    content = plain(content)
     DAY(content, "")
     requests, vehicles, depot = content["requests"], content["vehicles"], content.get("depot")
     if not vehicles:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import itertools
 import math
 import os
@@ -20,7 +18,7 @@ from jaxvrp.envs.pcb.pictures import board_view, draw
 from jaxvrp.envs.pcb.plan import BoardOfFile
 from jaxvrp.envs.pcb.played import PlayedEpisode
 from jaxvrp.envs.pcb.rules import State
-from jaxvrp.io.whole_files import write_text
+from jaxvrp.io.whole_files import write_csv
 from jaxvrp.pictures.palette import PALE
 
 FRAME_DPI, NUM_COLOURS = 100, 64
@@ -124,14 +122,12 @@ def record_steps(env: Pcb, states: State, folder: str | os.PathLike) -> None:
     if any(folder.iterdir()):
         raise ValueError(f"the folder '{folder}' is not empty; give another one, or empty it")
     episode = played.from_states(env, states)
-    table = io.StringIO()
-    writer = csv.writer(table)
-    writer.writerow(["step", "id", "name", "reward", *METRICS])
+    rows: list[list[Any]] = [["step", "id", "name", "reward", *METRICS]]
     for index, agent in itertools.product(range(episode.length), episode.agents.tolist()):
         figures = (episode.reward[index, agent], *(episode.metrics[name][index, agent] for name in METRICS))
         step, name = episode.states.time[index], episode.agent_names[agent]
-        writer.writerow([step, agent, name, *(f"{value:.7g}" for value in figures)])
-    write_text(folder / "agents.csv", table.getvalue())
+        rows.append([step, agent, name, *(f"{value:.7g}" for value in figures)])
+    write_csv(folder / "agents.csv", rows)
     scene = EpisodeScene(episode, range(episode.length))
     palette = scene.palette()
     for index in tqdm(range(episode.length), desc=str(folder), unit="step", disable=episode.length < LONG):

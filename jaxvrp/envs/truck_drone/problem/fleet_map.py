@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 
 from jaxvrp.envs.truck_drone.env import TruckDrone, make
 from jaxvrp.envs.truck_drone.problem.instance import Instance
-from jaxvrp.io.json_files import read_json
+from jaxvrp.io.json_files import plain, read_json
 from jaxvrp.io.limits import LARGEST
 from jaxvrp.io.messages import shown
 from jaxvrp.io.problem_files import UnknownFormatError
@@ -51,7 +51,7 @@ ROUNDING = 1e-6
 Positive = Annotated[float, number_from(0, itself=False)]
 NotNegative = Annotated[float, number_from(0)]
 Endless = Annotated[float, optional(number_from(0, itself=False))]
-"""Null in a file is inf in a map."""
+"""Null in a file is inf in a map; of another field with a default it is the same as leaving it out."""
 
 Point = Annotated[tuple[float, float], list_of(number_from(-LARGEST), length=2)]
 Window = Annotated[tuple[float, float], list_of(number_from(0), length=2)]
@@ -435,10 +435,17 @@ def _parsed(hint: Any, value: Any) -> Any:
     """The value of a field of this type, from the JSON value that was checked."""
     if dataclasses.is_dataclass(hint):
         hints = get_type_hints(hint, include_extras=True)
-        return cast(type, hint)(**{name: _parsed(hints[name], entry) for name, entry in value.items()})
+        given = {name: entry for name, entry in value.items() if entry is not None or _is_endless(hints[name])}
+        return cast(type, hint)(**{name: _parsed(hints[name], entry) for name, entry in given.items()})
+    if isinstance(value, dict):
+        return plain(value)
     if isinstance(value, list):
         return tuple(_parsed(get_args(hint)[0], entry) for entry in value)
     return math.inf if value is None else value
+
+
+def _is_endless(hint: Any) -> bool:
+    return Endless in (hint, *get_args(hint))
 
 
 def write_map(path: str | os.PathLike, fleet_map: FleetMap) -> None:

@@ -27,7 +27,7 @@ def library(tmp_path_factory):
     save(folder / "three.npz", generate_dataset(make(num_nodes=6, num_agents=2), 0, 3))
     write_cordeau(folder / "one.txt", instance)
     plan = {"plan": [[1, 5], [2, 6]], "other": [[1, 2, 5, 6]], "long": [[1]] * 4, "word": [["x"]]}
-    for name, routes in {**plan, "zero": [[0, 1]], "huge": [[10**17]], "flat": [1, 2], "half": [[1.0]]}.items():
+    for name, routes in {**plan, "zero": [[0, 1]], "huge": [[10**17]], "flat": [1, 2], "half": [[1.5]]}.items():
         (folder / f"{name}.json").write_text(json.dumps({"routes": routes}))
     (folder / "broken.json").write_text("{")
     (folder / "list.json").write_text("[]")
@@ -122,7 +122,7 @@ def test_both_files_draw_the_same_plan(files):
         ("one.npz --plan list.json --out a.png", 'list.json needs {"routes": [[1, 2], ...]}'),
         ("one.npz --plan flat.json --out a.png", 'flat.json needs {"routes": [[1, 2], ...]}'),
         ("one.npz --plan word.json --out a.png", "has 'x' in a route; give whole numbers from 1 to 8"),
-        ("one.npz --plan half.json --out a.png", "has 1.0 in a route"),
+        ("one.npz --plan half.json --out a.png", "has 1.5 in a route"),
         ("one.npz --plan zero.json --out a.png", "has 0 in a route"),
         ("one.npz --plan huge.json --out a.png", "give whole numbers from 1 to 8"),
         ("one.npz --plan long.json --out a.png", "long.json: 4 routes for 3 vehicles"),

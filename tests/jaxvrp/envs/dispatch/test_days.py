@@ -17,6 +17,7 @@ from jaxvrp.envs.dispatch.env import DISPATCHER
 from jaxvrp.envs.dispatch.plan import plan_of
 from jaxvrp.envs.dispatch.problem.day_file import FORMAT, parse_day, read_days
 from jaxvrp.episodes import record_episode
+from jaxvrp.io.json_files import parse_json
 from tests.jaxvrp.envs.dispatch.small_days import COUNT, DAYS, ENVS, NOISY, each, padded, play
 from train import solve
 
@@ -60,6 +61,18 @@ def test_a_day_in_other_units_is_the_same_day(town, file, write):
     (other,) = read_days(write(json.dumps(town), "seconds.json"))
     jax.tree.map(np.testing.assert_allclose, day.instance, other.instance)
     assert day.requests == other.requests == ("Ada", "Ben", "Cy") and other.moment(2.0) == 120.0
+
+
+def test_null_is_left_out_and_a_whole_number_may_have_a_point(town, file, write):
+    (day,) = read_days(file)
+    town["vehicles"][0].update(capacity=2.0, max_trip=None, detour=None, turnaround=None, is_drone=None)
+    town["requests"][2].update(load=2.0, pickup_earliest=None, dropoff_earliest=None, value=None)
+    town.update(units={"length": None}, area=None, depot=None, name=None, travel_seed=None)
+    for content in (town, parse_json(json.dumps(town))):
+        assert jax.tree.all(jax.tree.map(np.array_equal, parse_day(content).instance, day.instance))
+    for damage, says in (({"arrival": None}, "arrival is missing"), ({"load": 1.5}, "load is 1.5; it must be a whole")):
+        with pytest.raises(ValueError, match=says):
+            parse_day({**town, "requests": [{**town["requests"][0], **damage}]})
 
 
 def test_a_day_has_its_own_noise(town, write):

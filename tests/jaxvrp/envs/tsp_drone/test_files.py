@@ -179,6 +179,14 @@ def test_matrices_of_murray_and_chu_line_by_line(folder):
     assert report.cost == 20.0
 
 
+@pytest.mark.parametrize("text", ["", "\n", ",,\nEOF\n"])
+def test_where_nobody_can_be_flown_to_the_truck_drives_its_tour(folder, text):
+    (folder / "Cprime.csv").write_text(text)
+    instance = read_murray_chu(folder, endurance=20)
+    assert instance.no_fly.tolist() == [False, True, True]
+    assert solution_report(instance, [Operation(0, 0, None, (1, 2))], strict=True).cost == 8 + 18 + 9
+
+
 def test_a_folder_of_matrices_holds_both_problems_of_the_paper(folder):
     problems = read_instances(folder / "nodes.csv")
     assert [problem.max_flight for problem in problems] == [20, 40]
