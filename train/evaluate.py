@@ -66,7 +66,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     states = None
     with Episodes(evaluator.num_episodes * rounds) as episodes, Compiler() as compiler:
         episodes.begin("policy")
-        baselines = jax.tree.map(functools.partial(compiler.compile, quick=True), evaluator.baseline_programs())
+        compiled = functools.partial(compiler.compile, quick=True)
+        # By hand: a map of JAX would sort the players by name.
+        baselines = {name: [*map(compiled, forms)] for name, forms in evaluator.baseline_programs().items()}
         if args.best_of > 1:
             best = best_of_tries(learner, run.params, evaluator, args.best_of, episodes, temperature=args.temperature)
         else:

@@ -24,6 +24,7 @@ REFERENCE = {
             "jaxvrp.fields",
             "jaxvrp.randomized",
             "jaxvrp.toolbox",
+            "jaxvrp.search.*",
             "jaxvrp.serialization",
             "jaxvrp.testing.*",
         ],
