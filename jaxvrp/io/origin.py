@@ -5,7 +5,7 @@ whoever writes them adds it again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -47,3 +47,8 @@ def told(values: Any, origin: float | Sequence[float]) -> Any:
     if isinstance(origin, Sequence) and not any(isinstance(value, list) for value in values):
         return [told(value, start) for value, start in zip(values, origin, strict=True)]
     return [told(value, origin) for value in values]
+
+
+def told_entries(entries: list[dict[str, Any]], origins: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """JSON objects of an episode, those values `told` whose keys are in `origins`."""
+    return [{name: told(value, origins.get(name, 0.0)) for name, value in entry.items()} for entry in entries]

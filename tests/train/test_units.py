@@ -5,6 +5,8 @@ import json
 import numpy as np
 import pytest
 
+from jaxvrp.envs import tsp_drone
+from jaxvrp.envs.tsp_drone import sidekicks
 from train import solve
 
 SCALES = (60.0, 1000.0, 1 / 1440)
@@ -72,6 +74,101 @@ def test_dial_a_ride_on_other_clocks_and_maps(plan_of_rides, tmp_path, clock):
     page = (tmp_path / "plan.html").read_text()
     assert f'"span": [{clock!r}, ' in page and f'"position": [{GRID[0]!r}, {GRID[1]!r}]' in page
     assert json.dumps(clock + 174.0) in page  # when a window opens
+
+
+PLACES = np.array([(5, 5), (1, 8), (9, 3), (4, 0), (7, 9), (0, 2)], float)
+
+
+def tandem(path, *, scale=1.0, place=(0.0, 0.0)):
+    """A truck and its drone, with a longest flight, a launch and a recovery time."""
+    problem = tsp_drone.make_instance(
+        PLACES * scale + place, max_flight=12 * scale, launch_time=0.5 * scale, recovery_time=0.5 * scale
+    )
+    tsp_drone.save(path, problem)
+    return path
+
+
+def tandems(path, *, scale=1.0, clock=0.0, place=(0.0, 0.0)):
+    """Tandems with time windows; the drone can carry half of the parcels."""
+    hours = np.array([(0, 60), (0, 20), (10, 25), (0, 60), (20, 30), (0, 60)]) * scale + clock
+    problem = tsp_drone.make_instance(
+        PLACES * scale + place,
+        launch_time=0.5 * scale,
+        recovery_time=0.5 * scale,
+        demand=[0, 1, 8, 1, 8, 1],
+        opens=hours[:, 0],
+        closes=hours[:, 1],
+        service=np.array([0, 1, 1, 1, 1, 1]) * scale,
+        truck_capacity=12,
+        drone_capacity=2,
+        endurance=10 * scale,
+        truck_price=1.0,
+        drone_price=0.1,
+    )
+    tsp_drone.save(path, problem)
+    return path
+
+
+def several_drones(path, *, scale=1.0):
+    """A truck with two drones, by matrices."""
+    gap = np.linalg.norm(PLACES[:, None] - PLACES, axis=2) * scale
+    problem = sidekicks.make_instance(
+        PLACES,
+        truck_time=gap,
+        drone_time=[gap / 2, gap / 2],
+        endurance=[9 * scale, 14 * scale],
+        service=[0, *[scale] * 5],
+    )
+    sidekicks.save(path, problem)
+    return path
+
+
+PROBLEMS = {
+    "tandem": (tandem, "makespan"),
+    "tandems": (tandems, "cost"),
+    "several_drones": (several_drones, "makespan"),
+}
+
+
+@pytest.fixture(scope="module")
+def plans(tmp_path_factory):
+    """The plan of each problem in its first units."""
+    folder = tmp_path_factory.mktemp("plans")
+    return {
+        name: solve.solve(write(folder / f"{name}.npz"), seconds=SECONDS).plan for name, (write, _) in PROBLEMS.items()
+    }
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_truck_and_drones_in_other_units(plans, tmp_path, name, scale):
+    write, cost = PROBLEMS[name]
+    found = solve.solve(write(tmp_path / "scaled.npz", scale=scale), seconds=SECONDS).plan
+    assert found["feasible"]
+    np.testing.assert_allclose(found[cost] / scale, plans[name][cost], rtol=1e-6)
+
+
+def test_the_nearest_comes_first_in_micrometres_too(tmp_path):
+    first, second = (tandem(tmp_path / f"{scale}.npz", scale=scale) for scale in (1.0, 1e6))
+    first, second = (solve.solve(path, method="nearest neighbour").plan for path in (first, second))
+    assert second["routes"] == first["routes"]
+
+
+def test_truck_and_drone_on_another_map(plans, tmp_path):
+    found = solve.solve(tandem(tmp_path / "moved.npz", place=GRID), seconds=SECONDS)
+    np.testing.assert_allclose(found.plan["makespan"], plans["tandem"]["makespan"], rtol=1e-9)
+    found.write(tmp_path / "plan.html")
+    assert f'"position": [{GRID[0] + 5!r}, {GRID[1] + 5!r}]' in (tmp_path / "plan.html").read_text()
+
+
+def test_tandems_on_another_clock(plans, tmp_path):
+    found = solve.solve(tandems(tmp_path / "moved.npz", clock=EPOCH, place=GRID), seconds=SECONDS)
+    np.testing.assert_allclose(found.plan["cost"], plans["tandems"]["cost"], rtol=1e-6)
+    begins = {way["leave"] for way in found.plan["ways"] if way["from"] == 0}
+    assert all(EPOCH <= begin < EPOCH + 60 for begin in begins)
+    found.write(tmp_path / "plan.html")
+    found.draw(tmp_path / "plan.svg")
+    assert json.dumps(EPOCH) in (tmp_path / "plan.html").read_text()
 
 
 def times_of(plan, *names):

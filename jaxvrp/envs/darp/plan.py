@@ -16,7 +16,7 @@ from jaxvrp.envs.darp.problem.instance import Instance, from_origin, origins_of,
 from jaxvrp.envs.darp.problem.solution import routes_to_actions, solution_report
 from jaxvrp.envs.darp.rules import State
 from jaxvrp.io import plan_files
-from jaxvrp.io.origin import told
+from jaxvrp.io.origin import told, told_entries
 from jaxvrp.replay.schema import list_of, object_with, whole_number
 
 FORMAT = "jaxvrp-darp-plan-1"
@@ -60,11 +60,7 @@ def label_episode(instance: Instance, episode: dict[str, Any]) -> dict[str, Any]
     """The episode with the times and places of the problem's file."""
     clock, place = (origin.tolist() for origin in origins_of(instance).values())
     times = {"begin": clock, "leave": clock, "clock": clock, "window": clock, "position": place}
-
-    def of_file(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        return [{name: told(value, times.get(name, 0.0)) for name, value in entry.items()} for entry in entries]
-
-    moved = {name: of_file(episode[name]) for name in ("nodes", "legs", "steps")}
+    moved = {name: told_entries(episode[name], times) for name in ("nodes", "legs", "steps")}
     return {**episode, **moved, "span": told(episode["span"], clock)}
 
 

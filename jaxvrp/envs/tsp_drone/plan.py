@@ -14,14 +14,16 @@ import numpy as np
 from jaxvrp.envs.tsp_drone.env import TruckAndDrone
 from jaxvrp.envs.tsp_drone.played import Leg, Plan, from_operations, operations_of
 from jaxvrp.envs.tsp_drone.problem.agatz import read_agatz
-from jaxvrp.envs.tsp_drone.problem.instance import Instance, load
+from jaxvrp.envs.tsp_drone.problem.instance import Instance, from_origin, load, origins_of
 from jaxvrp.envs.tsp_drone.problem.kuo import read_kuo
 from jaxvrp.envs.tsp_drone.problem.murray_chu import ENDURANCES, FILES, NODES, read_murray_chu
 from jaxvrp.envs.tsp_drone.problem.one_line import is_one_line, read_one_line
 from jaxvrp.envs.tsp_drone.problem.operations import Operation
 from jaxvrp.envs.tsp_drone.problem.solution import solution_report
 from jaxvrp.envs.tsp_drone.rules import State
+from jaxvrp.envs.tsp_drone.tours import TruckDroneTours
 from jaxvrp.io import plan_files
+from jaxvrp.io.origin import told, told_entries
 from jaxvrp.io.other_problems import refusal
 from jaxvrp.io.problem_files import DamagedFileError, FileFormat, UnknownFormatError, read_problems
 from jaxvrp.replay.schema import list_of, object_with, optional, whole_number
@@ -90,6 +92,27 @@ def parameters_of(instance: Instance, env: TruckAndDrone) -> dict[str, Any]:
     """The size of an environment that plays a problem."""
     del env
     return {"num_nodes": instance.num_nodes}
+
+
+def weighed(instance: Instance, env: TruckDroneTours) -> TruckDroneTours:
+    """The environment in which a customer that is left costs more than all ways of a problem."""
+    reach = np.linalg.norm(instance.locs - instance.locs[0], axis=1).max()
+    price = max(float(instance.truck_price), float(instance.drone_price))
+    return env.replace(unserved_price=float(4.0 * instance.num_nodes * reach * price) or 1.0)
+
+
+def instance_of(instance: Instance, env: TruckAndDrone) -> Instance:
+    """A problem as the environment plays it, from its origin."""
+    del env
+    return from_origin(instance)
+
+
+def label_episode(instance: Instance, episode: dict[str, Any]) -> dict[str, Any]:
+    """The episode with the times and places of the problem's file."""
+    clock, place = (origin.tolist() for origin in origins_of(instance).values())
+    origins = {**dict.fromkeys(("served_at", "leave", "arrive", "since", "until", "clock"), clock), "position": place}
+    moved = {name: told_entries(episode[name], origins) for name in ("nodes", "legs", "waits", "steps")}
+    return {**episode, **moved, "makespan": told(episode["makespan"], clock)}
 
 
 def plan_of(instance: Instance, env: TruckAndDrone, states: State) -> dict[str, Any]:

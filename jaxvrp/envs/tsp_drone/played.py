@@ -82,7 +82,7 @@ class Plan:
         if not moves:
             return self.instance.locs[0]
         leg = max(reversed(moves), key=lambda leg: leg.leave)
-        share = min(1.0, (time - leg.leave) / max(leg.arrive - leg.leave, 1e-9))
+        share = min(1.0, (time - leg.leave) / (leg.arrive - leg.leave or 1.0))
         start, end = self.instance.locs[[leg.origin, leg.node]]
         return start + share * (end - start)
 
@@ -96,6 +96,11 @@ class Plan:
     def waited(self, who: str) -> float:
         """How long the truck, or all drones, waited, in all."""
         return sum(wait.until - wait.since for wait in self.waits if wait.who.startswith(who))
+
+
+def is_wait(since: float, until: float) -> bool:
+    """Whether the time between is more than rounding of the clock."""
+    return bool(until - since > 1e-12 * abs(until))
 
 
 def from_operations(instance: Instance, operations: Sequence[Operation], *, allow_revisits: bool = True) -> Plan:
@@ -117,7 +122,7 @@ def from_operations(instance: Instance, operations: Sequence[Operation], *, allo
         legs += _legs(problem, operation, float(report.begin[number]))
         arrival = {TRUCK: report.truck_arrival[number], DRONE: report.drone_arrival[number]}
         late = float(max(arrival.values()))
-        waits += [Wait(who, operation.end, float(time), late) for who, time in arrival.items() if time < late - 1e-9]
+        waits += [Wait(who, operation.end, float(time), late) for who, time in arrival.items() if is_wait(time, late)]
     served_by: list[str | None] = [None] * instance.num_nodes
     served_at = np.full(instance.num_nodes, np.nan)
     flown = {operation.fly for operation in report.operations}
@@ -193,7 +198,7 @@ class _Moves:
 
     def _wait(self, who: str, node: int, since: float, until: float) -> float:
         """When the wait is over."""
-        if until > since + 1e-9:
+        if is_wait(since, until):
             self.waits.append(Wait(who, node, float(since), float(until), self.tour))
         return float(max(since, until))
 

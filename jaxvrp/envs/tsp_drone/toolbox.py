@@ -13,7 +13,7 @@ from jaxvrp.envs.tsp_drone.baselines.planners import TourActor
 from jaxvrp.envs.tsp_drone.baselines.tours import plan_tours
 from jaxvrp.envs.tsp_drone.baselines.tours_planner import AnnealedToursActor
 from jaxvrp.envs.tsp_drone.pictures import notebook
-from jaxvrp.envs.tsp_drone.pictures.draw import render_episode
+from jaxvrp.envs.tsp_drone.pictures.draw import render_episode, render_of_file
 from jaxvrp.envs.tsp_drone.problem.instance import void_beyond
 from jaxvrp.io import plan_files
 from jaxvrp.toolbox import Headline, InstanceFiles, Padding, ProblemSet, ReplayKind, Toolbox
@@ -48,6 +48,9 @@ TOOLBOX = Toolbox(
         parameters=plan.parameters_of,
         plan=plan.plan_of,
         write_plan=plan_files.table_writer("ways", plan.COLUMNS),
+        instance=plan.instance_of,
+        label_episode=plan.label_episode,
+        draw=render_of_file,
         recompute=plan.recompute,
     ),
     paddings={"num_nodes": Padding(void_beyond)},
@@ -87,6 +90,10 @@ TOURS = Toolbox(
         parameters=plan.parameters_of,
         plan=plan.plan_of,
         write_plan=plan_files.table_writer("ways", plan.TOUR_COLUMNS),
+        instance=plan.instance_of,
+        weighed=plan.weighed,
+        label_episode=plan.label_episode,
+        draw=render_of_file,
     ),
     paddings={"num_nodes": Padding(void_beyond)},
     still=notebook.draw_state,

@@ -43,7 +43,7 @@ class Method(NamedTuple):
     temperature: tuple[float, float]
     """From the beginning to the end of a cycle, geometrically, in units of the cost for each node."""
     fine: tuple[float, float]
-    """For a unit of lateness, likewise."""
+    """For a lateness of `late_unit`, likewise."""
     patience: float
     """Steps of a cycle for each pair of nodes, if there is time for them: one cycle follows the other."""
 
@@ -100,9 +100,10 @@ class Annealed(NamedTuple):
 
 
 def anneal(
-    method: Method, tables: Any, codes: np.ndarray, key: jax.Array, seconds: float, nodes: int
+    method: Method, tables: Any, codes: np.ndarray, key: jax.Array, seconds: float, nodes: int, late_unit: float
 ) -> Iterator[Annealed]:
     """Anneal a plan in time, `i32[P]`, for so long, with chains on each core; yields the best so far."""
+    units = ((method.temperature, 1.0), (method.fine, late_unit))
     threads = min(num_cores(), MOST_CORES)
     repeated = jnp.repeat(jnp.asarray(codes)[:, None], CHAINS, axis=1)
     cost, late = method.price(tables, repeated)
@@ -112,8 +113,8 @@ def anneal(
         def advanced(key: jax.Array, progress: np.ndarray) -> list[Chains]:
             unit = min(float(part.least.min()) for part in parts) / nodes
             heats, fines = (
-                jnp.asarray(unit * first * (last / first) ** progress, jnp.float32)
-                for first, last in (method.temperature, method.fine)
+                jnp.asarray(unit * first / size * (last / first) ** progress, jnp.float32)
+                for (first, last), size in units
             )
             keys = jax.random.split(key, threads)
             results = pool.map(lambda part, key: advance(method, tables, part, key, heats, fines), parts, keys)

@@ -11,9 +11,6 @@ from jaxvrp.envs.tsp_drone.problem.instance import drone_time, truck_time
 from jaxvrp.envs.tsp_drone.problem.operations import FIRST_SERVE, MEET, STAY_WITH_TRUCK
 from jaxvrp.envs.tsp_drone.rules import State
 
-LATER = 1e6
-"""Added to times to nodes that are served: unserved ones come first."""
-
 
 class NearestNeighbourActor:
     """The truck goes to the nearest customer, the drone flies to the nearest of the others, and they meet at once.
@@ -40,7 +37,8 @@ def _choices(state: State, drone_mask: jax.Array, truck_mask: jax.Array) -> tupl
     nodes = jnp.arange(state.served.shape[0], dtype=jnp.int32)
     # Nodes that are served come later, and the depot first among them.
     truck_times = truck_time(state.instance, state.truck_node, nodes)
-    truck_times = jnp.where(state.served, jnp.where(nodes == 0, LATER, 2 * LATER + truck_times), truck_times)
+    later = 2.0 * truck_times.max()
+    truck_times = jnp.where(state.served, jnp.where(nodes == 0, later, 2.0 * later + truck_times), truck_times)
     trucks = jax.lax.argmin(truck_times, 0, jnp.int32)
     # The truck's next customer is left to it, unless there is no other: then the truck goes home meanwhile.
     is_left = (nodes == trucks) & (jnp.sum(~state.served) > 1)

@@ -128,7 +128,7 @@ def price(tables: Tables, codes: jax.Array) -> tuple[jax.Array, jax.Array]:
         leaves = begin + service
         after = _Walk(
             stop=jnp.where(flies, walk.stop, node),
-            clock=jnp.where(is_depot, 0.0, jnp.where(flies, launch, leaves)),
+            clock=jnp.where(is_depot, given.opens[0], jnp.where(flies, launch, leaves)),
             load=jnp.where(is_depot, 0.0, load),
             stops=jnp.where(is_depot, 0, walk.stops + ~flies),
             customer=jnp.where(flies, node, jnp.where(meets, 0, walk.customer)),
@@ -141,7 +141,7 @@ def price(tables: Tables, codes: jax.Array) -> tuple[jax.Array, jax.Array]:
         return after, None
 
     none, nothing = jnp.zeros_like(codes[0]), jnp.zeros(codes.shape[1], jnp.float32)
-    start = _Walk(none, nothing, nothing, none, none, none, nothing, nothing, nothing, nothing)
+    start = _Walk(none, nothing + given.opens[0], nothing, none, none, none, nothing, nothing, nothing, nothing)
     walk, _ = jax.lax.scan(step, start, jax.tree.map(lambda row: row[1:], rows))
     return jnp.where(grounded.any(axis=0), jnp.inf, walk.money), walk.late
 
@@ -226,8 +226,8 @@ def first_codes(instance: Instance) -> np.ndarray:
         near = [number for number in np.argsort([way[tour[-1], node] for tour in tours]) if fits[number]]
         if not near:
             tours.append([])
-            clocks.append(0.0)
-            begins.append(max(drive[0, node], opens[node]))
+            clocks.append(opens[0])
+            begins.append(max(opens[0] + drive[0, node], opens[node]))
         number = near[0] if near else len(tours) - 1
         tours[number].append(node)
         clocks[number] = begins[number] + service[node]
@@ -257,7 +257,7 @@ def tours_of(codes: np.ndarray, num_nodes: int) -> list[list[Operation]]:
     return [tour for tour in tours if tour]
 
 
-METHOD = Method(price, changed_codes, TRIES, temperature=(1.0, 0.003), fine=(0.1, 2.0), patience=12)
+METHOD = Method(price, changed_codes, TRIES, temperature=(1.0, 0.003), fine=(48.0, 960.0), patience=12)
 
 
 class SearchedTours(NamedTuple):
@@ -279,7 +279,8 @@ def search_tours(instance: Instance, key: jax.Array, seconds: float) -> Iterator
         for name, leaf in vars(instance).items()
     }
     instance = Instance(**trimmed)
-    for found in anneal(METHOD, make_tables(as_float32(instance)), first_codes(instance), key, seconds, count):
+    tables, horizon = make_tables(as_float32(instance)), float(instance.closes[0] - instance.opens[0])
+    for found in anneal(METHOD, tables, first_codes(instance), key, seconds, count, horizon or 1.0):
         yield SearchedTours(found.seconds, found.cost, tours_of(found.codes, count))
 
 

@@ -108,3 +108,8 @@ def render_episode(env: TruckAndDrone, states: State, path: str | os.PathLike) -
         OSError: the file cannot be written.
     """
     render_plan(instance_of(states), operations_of(states), path, allow_revisits=env.allow_revisits)
+
+
+def render_of_file(instance: Instance, env: TruckAndDrone, states: State, path: str | os.PathLike) -> None:
+    """Draw one episode as `render_episode` does, with the times and places of the problem's file."""
+    render_plan(instance, operations_of(states), path, allow_revisits=env.allow_revisits)

@@ -18,11 +18,9 @@ from numpy.typing import ArrayLike
 from jaxvrp.io import arrays
 from jaxvrp.io.arrays import ArrayField, refuse_where, schema_of
 from jaxvrp.io.limits import LEAST
+from jaxvrp.io.origin import origin_of
 
 FORMAT = "jaxvrp-tsp_drone-1"
-
-SMALLEST = 1e-6
-"""The least unit of lengths and times (`Figures`)."""
 
 LATENESS = 1e-5
 """Share by which times may exceed limits: sums of `float32` are rounded."""
@@ -53,7 +51,7 @@ class Instance(struct.PyTreeNode):
 
     Attributes:
         demand: `f[n]`, the load of each customer; what the drone cannot carry is in `no_fly`.
-        opens: `f[n]`, service begins no earlier; 0 at the depot, where all tandems leave then at the earliest.
+        opens: `f[n]`, service begins no earlier; at the depot, where all tandems leave then at the earliest.
         closes: `f[n]`, service begins no later; at the depot, when truck and drone are back at the latest.
         service: `f[n]`, how long service takes.
         truck_capacity: `f[]`, most that truck and drone serve in a tour, together.
@@ -94,17 +92,17 @@ class Instance(struct.PyTreeNode):
         return self.demand is not None
 
 
-OF_NODES = ("demand", "opens", "closes", "service")
+OF_NODES = {"demand": None, "opens": "clock", "closes": "clock", "service": None}
 OF_TANDEMS = ("truck_capacity", "drone_capacity", "endurance", "truck_price", "drone_price")
-"""Fields of problems with time windows."""
+"""Fields of problems with time windows; those of nodes with their origin."""
 
 
 SCHEMA: arrays.Schema = {
-    "locs": ArrayField("nodes", (2,), padding="first row"),
+    "locs": ArrayField("nodes", (2,), padding="first row", origin="map"),
     **dict.fromkeys(("exists", "no_fly"), ArrayField("nodes", kind=bool, padding=False)),
     **dict.fromkeys(("truck_pace", "drone_pace", "max_flight", "launch_time", "recovery_time"), ArrayField()),
     **dict.fromkeys(("truck_time", "drone_time"), ArrayField("nodes", ("nodes",), optional=True)),
-    **dict.fromkeys(OF_NODES, ArrayField("nodes", optional=True)),
+    **{name: ArrayField("nodes", optional=True, origin=clock) for name, clock in OF_NODES.items()},
     **dict.fromkeys(OF_TANDEMS, ArrayField(optional=True)),
 }
 
@@ -172,7 +170,7 @@ def check(instance: Instance) -> None:
     if (instance.truck_time is None) != (instance.drone_time is None):
         raise ValueError("of truck_time and drone_time one is missing; give both, or none")
     missing = [name for name in (*OF_NODES, *OF_TANDEMS) if getattr(instance, name) is None]
-    if missing and len(missing) < len(OF_NODES + OF_TANDEMS):
+    if missing and len(missing) < len((*OF_NODES, *OF_TANDEMS)):
         raise ValueError(f"{missing[0]} is missing; of the fields of time windows and tandems give all, or none")
     arrays.check_shapes(schema_of(SCHEMA, instance), instance, {"nodes": count})
     instance = jax.tree.map(np.asarray, instance)
@@ -203,7 +201,8 @@ def _check_tandems(instance: Instance) -> None:
     """Check the fields of a problem with time windows, and that a tour can serve each customer alone."""
     if instance.truck_time is not None or np.isfinite(instance.max_flight):
         raise ValueError("time windows need coordinates and an endurance; give neither matrices nor a max_flight")
-    for name in ("demand", "opens", "service"):
+    refuse_where(~np.isfinite(instance.opens), "opens of node {} is not finite; give that of the depot for none")
+    for name in ("demand", "service"):
         values = getattr(instance, name)
         refuse_where(~(np.isfinite(values) & (values >= 0)), f"{name} of node {{}} is not 0 or more; give 0 for none")
         if values[0] != 0:
@@ -220,16 +219,29 @@ def _check_tandems(instance: Instance) -> None:
     refuse_where(too_heavy, "demand of node {} exceeds drone_capacity; set its no_fly")
     refuse_where(customers & (instance.demand > instance.truck_capacity), "demand of node {} exceeds truck_capacity")
     way = instance.truck_pace * np.linalg.norm(instance.locs - instance.locs[0], axis=1)
-    begin = np.maximum(way, instance.opens)
-    late = (begin > instance.closes * (1 + LATENESS)) | (
-        begin + instance.service + way > instance.closes[0] * (1 + LATENESS)
-    )
+    opens, closes = instance.opens - instance.opens[0], (instance.closes - instance.opens[0]) * (1 + LATENESS)
+    begin = np.maximum(way, opens)
+    late = (begin > closes) | (begin + instance.service + way > closes[0])
     refuse_where(customers & late, "node {} cannot be reached within its window, or the depot from there; widen it")
 
 
 def as_float32(instance: Instance) -> Instance:
     """The same problem as JAX arrays of the dtypes that environments compute with."""
     return arrays.computed_arrays(schema_of(SCHEMA, instance), instance)
+
+
+def origins_of(instance: Instance) -> dict[str, Any]:
+    """Where the clock (`f64[]`, when the depot opens) and the map (`f64[2]`) of one problem begin.
+
+    0 on the map where its numbers are near that; see `jaxvrp.io.origin`.
+    """
+    clock = np.asarray(instance.opens[0] if instance.has_windows else 0.0, np.float64)
+    return {"clock": clock, "map": origin_of(np.asarray(instance.locs)[np.asarray(instance.exists)])}
+
+
+def from_origin(instance: Instance) -> Instance:
+    """The same problem, its numbers counted from `origins_of` it, so that `as_float32` keeps them."""
+    return arrays.from_origin(schema_of(SCHEMA, instance), instance, origins_of(instance))
 
 
 def pad(instance: Instance, num_nodes: int) -> Instance:
@@ -331,7 +343,7 @@ def figures_of(instance: Instance) -> Figures:
     exists = instance.exists
 
     def largest(values: jax.Array) -> jax.Array:
-        return jnp.maximum(jnp.where(exists, values, 0.0).max(), SMALLEST)
+        return arrays.unit_of(jnp.where(exists, values, 0.0).max())
 
     horizon = largest(truck_time(instance, 0, nodes))
     is_other = exists & (nodes[:, None] != nodes)

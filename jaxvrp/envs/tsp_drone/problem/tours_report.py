@@ -118,7 +118,7 @@ class _Check:
 
     def tour(self, number: int, operations: Sequence[Operation]) -> None:
         """One tour, from the depot on."""
-        here, clock, first = 0, 0.0, len(self.services)
+        here, clock, first = 0, float(self.opens[0]), len(self.services)
         known = [each for each in operations if self._is_known(each)]
         for index, operation in enumerate(known):
             if operation.start != here:
@@ -135,8 +135,11 @@ class _Check:
         customers = [each.node for each in services]
         if self.demand[customers].sum() > float(self.instance.truck_capacity) * (1 + LATENESS):
             self.found["capacity"].append(customers[-1])
-        if clock > self.closes[0] * (1 + LATENESS):
+        if self._is_late(clock, 0):
             self.found["horizon"].append(customers[-1] if customers else 0)
+
+    def _is_late(self, begin: float, node: int) -> bool:
+        return bool(begin - self.opens[0] > (self.closes[node] - self.opens[0]) * (1 + LATENESS))
 
     def _is_known(self, operation: Operation) -> bool:
         start, end, fly, internal = operation
@@ -186,7 +189,7 @@ class _Check:
         if node in self.served or node == 0:
             self.found["duplicates"].append(node)
         self.served.add(node)
-        if begin > self.closes[node] * (1 + LATENESS):
+        if self._is_late(begin, node):
             self.found["windows"].append(node)
         leave = begin + self.service[node]
         self.services.append(Service(number, by, node, float(arrive), float(begin), float(leave)))

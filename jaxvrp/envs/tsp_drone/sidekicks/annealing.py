@@ -177,7 +177,7 @@ def _shifted(position: jax.Array, start: jax.Array, length: jax.Array, target: j
     return jnp.where((position >= target) & (position < target + length), start + position - target, rest)
 
 
-METHOD = Method(price, changed_codes, tries=32, temperature=(1.0, 0.003), fine=(0.1, 2.0), patience=12)
+METHOD = Method(price, changed_codes, tries=32, temperature=(1.0, 0.003), fine=(70.0, 1400.0), patience=12)
 
 
 def first_codes(instance: Instance) -> np.ndarray:
@@ -212,7 +212,9 @@ def search_episode(env: FlyingSidekicks, instance: Instance, key: jax.Array, sec
         yield Searched(0.0, 0.0, {TRUCK: actions})
         return
     tables, codes, start = make_tables(trimmed), first_codes(trimmed), env.init_state(instance)
-    for found in anneal(METHOD, tables, codes, key, seconds, trimmed.num_nodes):
+    endurance = np.asarray(trimmed.endurance)
+    late_unit = float(endurance[np.isfinite(endurance)].max(initial=0.0)) or 1.0
+    for found in anneal(METHOD, tables, codes, key, seconds, trimmed.num_nodes, late_unit):
         if found.cost < best:
             best, actions = found.cost, actions_of(env, trimmed, found.codes)
         states = functools.partial(rules.play, start, actions[:, 0])

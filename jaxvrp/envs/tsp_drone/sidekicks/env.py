@@ -13,6 +13,7 @@ from jaxvrp.environment import Environment
 from jaxvrp.envs.tsp_drone.sidekicks import rules
 from jaxvrp.envs.tsp_drone.sidekicks.instance import Instance, as_float32, pad
 from jaxvrp.envs.tsp_drone.sidekicks.rules import State
+from jaxvrp.io.arrays import unit_of
 from jaxvrp.spaces import Box, ByRole, Discrete, Role
 
 TRUCK = "truck"
@@ -130,7 +131,7 @@ class FlyingSidekicks(Environment):
         """`f32[F]`, what the driver sees."""
         instance, walk = state.instance, state.walk
         places = instance.locs - instance.locs[0]
-        unit = jnp.maximum(jnp.where(instance.exists, instance.truck_time[0], 0.0).max(), 1e-6)
+        unit = unit_of(jnp.where(instance.exists, instance.truck_time[0], 0.0).max())
         is_away = walk.customer > 0
         start = jnp.where(is_away, walk.customer, walk.stop)
         endurance = jnp.where(jnp.isfinite(instance.endurance), instance.endurance, 1e3 * unit)
@@ -147,7 +148,7 @@ class FlyingSidekicks(Environment):
         flags = (instance.exists, ~state.served, instance.no_fly.ravel(), is_away, is_away & walk.is_here)
         service, there, home, flight, leave, left, launch, recovery = (time / unit for time in times)
         exists, unserved, no_fly, away, here = (flag.astype(jnp.float32) for flag in flags)
-        x, y = (places / jnp.maximum(jnp.abs(places).max(), 1e-6)).T
+        x, y = (places / unit_of(jnp.abs(places).max())).T
         last = jnp.stack([walk.is_pending, state.is_home]).astype(jnp.float32)
         of_nodes = (exists, unserved, x, y, service, there, home)
         return jnp.concatenate([*of_nodes, no_fly, flight, away, here, leave, left, launch, recovery, last])
