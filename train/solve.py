@@ -30,6 +30,7 @@ from jaxvrp.io.command_line import Parser, UserError, above_zero, going_on, inde
 from jaxvrp.io.messages import cut, nearest
 from jaxvrp.io.other_problems import other_problem
 from jaxvrp.io.problem_files import DamagedFileError, UnknownFormatError, only_problem
+from jaxvrp.io.whole_files import UnreadableError
 from jaxvrp.pictures import STILLS
 from jaxvrp.replay.sheets import plan_sheets
 from jaxvrp.search.found import Report, with_found
@@ -366,6 +367,10 @@ def _refusal(path: str | os.PathLike, mistakes: dict[str, ValueError]) -> str:
     sure: dict[str, ValueError] = {
         name: error for name, error in mistakes.items() if isinstance(error, DamagedFileError)
     }
+    unreadable = [error for error in mistakes.values() if isinstance(error, UnreadableError)]
+    if unreadable and not sure:
+        remedies = {error.remedy for error in unreadable}
+        return f"{unreadable[0].what}; {remedies.pop() if len(remedies) == 1 else 'correct it, or give another'}"
     likely = {name: error for name, error in mistakes.items() if not isinstance(error, UnknownFormatError)}
     named = sure or likely or mistakes
     if named is mistakes:

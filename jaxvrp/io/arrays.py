@@ -22,7 +22,8 @@ from numpy.typing import ArrayLike
 
 from jaxvrp.io.limits import LARGEST, LARGEST_WHOLE
 from jaxvrp.io.machine_memory import host_bytes
-from jaxvrp.io.whole_files import read_bytes, write_whole
+from jaxvrp.io.problem_files import DamagedFileError, UnknownFormatError
+from jaxvrp.io.whole_files import UnreadableError, read_bytes, write_whole
 
 Problem = TypeVar("Problem")
 
@@ -277,9 +278,10 @@ def load_arrays(
     """
     arrays = read_npz(path, words)
     schema = {name: field for name, field in schema.items() if name in arrays or not field.optional}
-    if str(arrays.pop("format", "")) != file_format or arrays.keys() != schema.keys():
-        found = ", ".join(sorted(arrays)) or "nothing"
-        raise ValueError(f"{path} holds {found}, not {words.content}; {words.remedy}")
+    is_of_format = str(arrays.pop("format", "")) == file_format
+    if not is_of_format or arrays.keys() != schema.keys():
+        found, kind = ", ".join(sorted(arrays)) or "nothing", DamagedFileError if is_of_format else UnknownFormatError
+        raise kind(f"{path} holds {found}, not {words.content}; {words.remedy}")
     batch = arrays[batch_field].shape[: arrays[batch_field].ndim - len(schema[batch_field].axes)]
     try:
         for name, field in schema.items():
@@ -290,7 +292,7 @@ def load_arrays(
                 raise ValueError(f"{name} has dtype {array.dtype}")
         check_numbers(schema, arrays)
     except ValueError as error:
-        raise ValueError(f"{path}: {error}; {words.remedy}") from None
+        raise DamagedFileError(f"{path}: {error}; {words.remedy}") from None
     for name, array in arrays.items():
         if not array.dtype.isnative or array.dtype.itemsize > 8:  # JAX does not know such a dtype
             arrays[name] = array.astype(STORED[schema[name].kind])
@@ -300,7 +302,7 @@ def load_arrays(
             check(jax.tree.map(lambda leaf, index=index: leaf[index], problem))
         except ValueError as error:
             where = f" ({words.entry} {', '.join(map(str, index))})" if index else ""
-            raise ValueError(f"{path}{where}: {error}") from None
+            raise DamagedFileError(f"{path}{where}: {error}") from None
     return problem
 
 
@@ -323,7 +325,7 @@ def read_npz(path: str | os.PathLike, words: FileWords) -> dict[str, np.ndarray]
             return dict(file)
     except Exception as error:  # zipfile, zlib and NumPy raise exceptions of all kinds
         reason = " ".join(str(error).split())[:200] or type(error).__name__
-        raise ValueError(f"{path} is no readable .npz file ({reason}); {words.remedy}") from None
+        raise UnreadableError(f"{path} is no readable .npz file ({reason})", words.remedy) from None
 
 
 def _check_declared_size(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> None:

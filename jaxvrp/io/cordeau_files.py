@@ -39,6 +39,12 @@ def read_numbers(path: str | os.PathLike) -> tuple[Numbers, dict[str, np.ndarray
     return {**header, "requests": requests}, {name: np.array([node[name] for node in kept]) for name in COLUMNS}
 
 
+def begins_with_numbers(line: Line) -> bool:
+    """Whether a first line may be a header: most of its words, two or more, are numbers."""
+    words = line.words()
+    return len(words) > 1 and 2 * sum(map(line.is_number, words)) > len(words)
+
+
 def _numbers(line: Line, names: tuple[str, ...]) -> Numbers:
     words = line.fields(names, line.words(), what="numbers")
     return {

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from jaxvrp.io.messages import shown
-from jaxvrp.io.whole_files import LARGEST_TEXT, decode_text, read_bytes
+from jaxvrp.io.whole_files import LARGEST_TEXT, UnreadableError, decode_text, read_bytes
 
 DEEPEST = 32
 """Levels of nested lists and objects; the files of this project have at most ten."""
@@ -31,14 +31,14 @@ def read_json(path: str | os.PathLike, remedy: str) -> Any:
     a fraction is a whole one: `4.0` is 4.
 
     Raises:
-        ValueError: it is something else; one line that names the file, what is wrong, and the remedy.
+        UnreadableError: it is something else; one line that names the file, what is wrong, and the remedy.
         OSError: it cannot be read.
     """
     content = decode_text(read_bytes(path, LARGEST_TEXT), path, remedy)
     try:
         return parse_json(content)
     except ValueError as error:
-        raise ValueError(f"{path} is no JSON ({error}); {remedy}") from None
+        raise UnreadableError(f"{path} is no JSON ({error})", remedy) from None
 
 
 def parse_json(text: str) -> Any:

@@ -9,6 +9,9 @@ from typing import Any, NamedTuple, TypeVar
 
 import jax
 
+from jaxvrp.io.text_lines import Line, read_lines
+from jaxvrp.io.whole_files import UnreadableError
+
 Problem = TypeVar("Problem")
 
 
@@ -21,10 +24,14 @@ class DamagedFileError(ValueError):
 
 
 class FileFormat(NamedTuple):
-    """A format of problem files: its name in messages, and the function that reads a problem, or a batch `[B]`."""
+    """A format of problem files: its name in messages, and the function that reads a problem, or a batch `[B]`.
+
+    Of a text file, whether its first line `shows` the format; None where another ending does.
+    """
 
     name: str
     read: Callable[[str | os.PathLike], Any]
+    shows: Callable[[Line], bool] | None = None
 
 
 def read_problems(
@@ -38,21 +45,34 @@ def read_problems(
         batch_of: the leading axes of what was read; none, if it is one problem.
 
     Raises:
-        ValueError: a damaged file, or a batch with several axes; one line.
-        UnknownFormatError: another ending.
+        ValueError: a damaged file, a `DamagedFileError` if it shows its format, or a batch with several axes; a line.
+        UnknownFormatError: another ending, or text that shows another format.
         OSError: it cannot be read.
     """
     suffix = Path(path).suffix.lower()
     if suffix not in formats:
         known = [f"{ending} ({each.name})" for ending, each in formats.items()]
         raise UnknownFormatError(f"{path} is neither {' nor '.join(known)}")
-    found = formats[suffix].read(path)
+    found = _read(path, formats[suffix])
     batch = batch_of(found)
     if not batch:
         return [found]
     if len(batch) > 1:
         raise ValueError(f"{path} holds a batch of shape {batch}; save one with a single axis")
     return [jax.tree.map(lambda leaf, row=row: leaf[row], found) for row in range(batch[0])]
+
+
+def _read(path: str | os.PathLike, file_format: FileFormat) -> Any:
+    try:
+        return file_format.read(path)
+    except UnreadableError:
+        raise
+    except ValueError as error:
+        first = read_lines(path, "a text", least=0)[:1] if file_format.shows else []
+        if not (file_format.shows and first):
+            raise
+        kind = DamagedFileError if file_format.shows(first[0]) else UnknownFormatError
+        raise kind(str(error)) from None
 
 
 def only_problem(problems: Sequence[Problem], row: int | None, path: str | os.PathLike) -> Problem:

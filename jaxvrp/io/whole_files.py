@@ -40,6 +40,17 @@ UNFINISHED = ".part"
 """The ending of files that are being written."""
 
 
+class UnreadableError(ValueError):
+    """A file that no reader of any format can read, as it is in another encoding, damaged, or something else.
+
+    `what` says why, and names the file; the `remedy` is that of the reader.
+    """
+
+    def __init__(self, what: str, remedy: str):
+        super().__init__(f"{what}; {remedy}")
+        self.what, self.remedy = what, remedy
+
+
 def read_bytes(path: str | os.PathLike, largest: int) -> bytes:
     """The content of a file of at most `largest` bytes; a larger file, or an endless one, is not kept in memory.
 
@@ -58,21 +69,20 @@ def decode_text(content: bytes, path: str | os.PathLike, remedy: str) -> str:
     """The text of a file in UTF-8, without a byte order mark before it, and without Ctrl-Z behind it.
 
     Raises:
-        ValueError: it is in another encoding, or no text, for which `remedy` is said; one line that names `path`.
+        UnreadableError: it is in another encoding, or no text, for which `remedy` is said; one line that names `path`.
     """
     if encoding := _encoding_of_two_bytes(content):
-        raise ValueError(f"{path} is in {encoding}; save it as UTF-8")
+        raise UnreadableError(f"{path} is in {encoding}", "save it as UTF-8")
     try:
         text, wrong = content.decode("utf-8-sig"), content.find(0)
     except UnicodeDecodeError as error:
         text, wrong = "", error.start
         if not CONTROL.search(content):
             found = "one of Latin-1 or another encoding"
-            raise ValueError(
-                f"{path}, byte {wrong}: expected a character in UTF-8, found {found}; save it as UTF-8"
-            ) from None
+            what = f"{path}, byte {wrong}: expected a character in UTF-8, found {found}"
+            raise UnreadableError(what, "save it as UTF-8") from None
     if wrong >= 0:
-        raise ValueError(f"{path}, byte {wrong}: expected text, found binary data; {remedy}")
+        raise UnreadableError(f"{path}, byte {wrong}: expected text, found binary data", remedy)
     ended = text.rstrip()
     return ended.rstrip(CTRL_Z) if ended.endswith(CTRL_Z) else text
 

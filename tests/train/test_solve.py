@@ -493,6 +493,42 @@ def test_a_mistake_is_one_line(words, says):
     assert len(str(error.value).splitlines()) == 1
 
 
+NUMBERS = "0 0 0 0 0 0 480\n1 1 1 3 1 0 480\n2 2 1 3 -1 0 480\n"
+DAMAGED = {
+    "darp": (
+        "a.txt",
+        f"1 1 480 3 30\n{NUMBERS}".replace("2 2", "2 x"),
+        r"\(darp: line 4: expected .* found 'x'; [a-z ]+\)$",
+    ),
+    "agatz": ("a.txt", "/**/\n1\n/**/\n0,5\n1\n0 0 depot\n", r"\(tsp_drone: line 4: [^:]*\)$"),
+    "day": ("a.json", '{"format": "jaxvrp-dispatch-day-1"}', r"\(dispatch: horizon is missing; give it\)$"),
+    "moment": ("a.json", '{"format": "jaxvrp-dispatch-moment-1"}', r"\(dispatch: now is missing; give it\)$"),
+    "map": ("a.json", '{"format": "jaxvrp-truck-drone-1"}', r"\(truck_drone: horizon is missing; give it\)$"),
+    "another format": ("a.json", '{"format": "other"}', r"a.json is of no format that is read here; [^:]*$"),
+    "no JSON": ("a.json", '{"format": ', r"a.json is no JSON \(Expecting value: .*\); correct it, or give another$"),
+    "UTF-16": ("a.txt", f"1 1 480 3 30\n{NUMBERS}".encode("utf-16"), r"a.txt is in UTF-16; save it as UTF-8$"),
+    "Latin-1": (
+        "a.json",
+        b'{"name": "Z\xfcrich"}',
+        r"a.json, byte 11: expected a character in UTF-8, [^:;]*; save it as UTF-8$",
+    ),
+    "an archive": ("a.npz", b"PK", r"a.npz is no readable .npz file \([^;]*\); correct it, or give another$"),
+}
+
+
+@pytest.mark.parametrize(("name", "content", "says"), DAMAGED.values(), ids=DAMAGED)
+def test_of_a_damaged_file_only_its_own_format_complains(tmp_path, name, content, says):
+    (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(UserError, match=says):
+        solve.read_problems(tmp_path / name, None)
+
+
+def test_of_a_damaged_archive_only_its_own_format_complains(tmp_path, instance):
+    save(tmp_path / "a.npz", instance.replace(demand=-np.asarray(instance.demand)))
+    with pytest.raises(UserError, match=r"\(darp: demand of pickup 1 is negative; [^:;]*\)$"):
+        solve.read_problems(tmp_path / "a.npz", None)
+
+
 def test_only_the_readers_of_an_ending_are_imported(tmp_path):
     script = "import sys; from train import solve; solve.read_problems(sys.argv[1], None); print(*sys.modules)"
     (tmp_path / "town.json").write_text(pathlib.Path(MAP).read_text())

@@ -24,6 +24,7 @@ from jaxvrp.envs.dispatch.rules import State
 from jaxvrp.envs.dispatch.schedule import rescheduled
 from jaxvrp.io.json_files import plain, read_json
 from jaxvrp.io.messages import nearest
+from jaxvrp.io.problem_files import DamagedFileError
 from jaxvrp.replay.schema import list_of, object_of_only, object_with, one_of, text
 
 FORMAT = "jaxvrp-dispatch-moment-1"
@@ -112,10 +113,11 @@ def read_moment(path: str | os.PathLike) -> Moment:
         ValueError: it is none, or a promise can't be kept; one line that names the file and the place in it.
         OSError: it cannot be read.
     """
+    content = read_json(path, "write a moment as docs/dispatch.md describes")
     try:
-        return parse_moment(read_json(path, "write a moment as docs/dispatch.md describes"))
+        return parse_moment(content)
     except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
+        raise DamagedFileError(f"{path}: {error}") from None
 
 
 def parse_moment(content: Mapping[str, Any]) -> Moment:

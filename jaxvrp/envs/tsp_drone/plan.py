@@ -13,7 +13,7 @@ import numpy as np
 
 from jaxvrp.envs.tsp_drone.env import TruckAndDrone
 from jaxvrp.envs.tsp_drone.played import Leg, Plan, from_operations, operations_of
-from jaxvrp.envs.tsp_drone.problem.agatz import read_agatz
+from jaxvrp.envs.tsp_drone.problem.agatz import begins_like_agatz, read_agatz
 from jaxvrp.envs.tsp_drone.problem.instance import Instance, from_origin, load, origins_of
 from jaxvrp.envs.tsp_drone.problem.kuo import read_kuo
 from jaxvrp.envs.tsp_drone.problem.murray_chu import ENDURANCES, FILES, NODES, read_murray_chu
@@ -29,7 +29,7 @@ from jaxvrp.io.problem_files import DamagedFileError, FileFormat, UnknownFormatE
 from jaxvrp.replay.schema import list_of, object_with, optional, whole_number
 
 SAVED = {".npz": FileFormat("jaxvrp.envs.tsp_drone.save", load)}
-FORMATS = {".txt": FileFormat("Agatz", read_agatz), **SAVED}
+FORMATS = {".txt": FileFormat("Agatz", read_agatz, begins_like_agatz), **SAVED}
 TOUR_FORMATS = {".csv": FileFormat("Kuo", read_kuo), **SAVED}
 
 FORMAT = "jaxvrp-tsp-drone-plan-1"

@@ -90,9 +90,11 @@ def test_drones_that_shuttle_from_the_depot_are_known_by_the_name_of_their_folde
 
 
 def test_a_file_that_nobody_can_read_is_named_once(tmp_path):
-    (tmp_path / "words.txt").write_text("some words\n")
-    with pytest.raises(
-        UserError, match=r"words.txt is no problem that can be read \(darp: line 1: .*; tsp_drone: line 1: "
-    ) as refused:
-        solve.read_problems(tmp_path / "words.txt", None)
-    assert str(refused.value).count("words.txt") == 1
+    for content, says in (
+        ("", r"is no problem that can be read \(darp: line 1: .*; tsp_drone: line 1: "),
+        ("some words\n", "is of no format that is read here; give one of .csv, .json, "),
+    ):
+        (tmp_path / "words.txt").write_text(content)
+        with pytest.raises(UserError, match=f"words.txt {says}") as refused:
+            solve.read_problems(tmp_path / "words.txt", None)
+        assert str(refused.value).count("words.txt") == 1

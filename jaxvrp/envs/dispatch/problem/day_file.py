@@ -15,7 +15,7 @@ import numpy as np
 from jaxvrp.envs.dispatch.problem.instance import MINUTES_PER_HOUR, Instance, load, make_instance
 from jaxvrp.io.json_files import plain, read_json
 from jaxvrp.io.limits import LARGEST, LARGEST_WHOLE
-from jaxvrp.io.problem_files import FileFormat, UnknownFormatError, read_problems
+from jaxvrp.io.problem_files import DamagedFileError, FileFormat, UnknownFormatError, read_problems
 from jaxvrp.replay.schema import (
     boolean,
     list_of,
@@ -139,7 +139,7 @@ def read_day(path: str | os.PathLike) -> NamedDay:
     try:
         return parse_day(content)
     except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
+        raise DamagedFileError(f"{path}: {error}") from None
 
 
 def parse_day(content: Mapping[str, Any]) -> NamedDay:

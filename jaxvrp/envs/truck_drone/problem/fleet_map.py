@@ -25,7 +25,7 @@ from jaxvrp.envs.truck_drone.problem.instance import Instance
 from jaxvrp.io.json_files import plain, read_json
 from jaxvrp.io.limits import LARGEST
 from jaxvrp.io.messages import shown
-from jaxvrp.io.problem_files import UnknownFormatError
+from jaxvrp.io.problem_files import DamagedFileError, UnknownFormatError
 from jaxvrp.io.whole_files import write_text
 from jaxvrp.replay.reasons import shown_amount
 from jaxvrp.replay.schema import Check, list_of, number_from, object_of_only, one_of, optional, text
@@ -406,7 +406,7 @@ def read_map(path: str | os.PathLike) -> FleetMap:
 
     Raises:
         ValueError: it is none; one line that names the file, the field, and what is wrong.
-        UnknownFormatError: it has another ending, and does not hold what `.json` files do.
+        UnknownFormatError: it names another format, or has another ending and does not hold what `.json` files do.
         OSError: it cannot be read.
     """
     try:
@@ -418,7 +418,14 @@ def read_map(path: str | os.PathLike) -> FleetMap:
     try:
         return parse_map(content)
     except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
+        raise _kind_of_mistake(content)(f"{path}: {error}") from None
+
+
+def _kind_of_mistake(content: Any) -> type[ValueError]:
+    """What a mistake in a file means, by the format that it names: maps', none, or another."""
+    if not (isinstance(content, dict) and "format" in content):
+        return ValueError
+    return DamagedFileError if content["format"] == FORMAT else UnknownFormatError
 
 
 def parse_map(content: Any) -> FleetMap:

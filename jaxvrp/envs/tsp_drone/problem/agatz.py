@@ -64,6 +64,11 @@ def read_agatz(path: str | os.PathLike) -> Instance:
     return make_instance(locs, **paces, max_flight=max_flight, no_fly=no_fly)
 
 
+def begins_like_agatz(line: Line) -> bool:
+    """Whether a first line may be that of an instance: a comment, a limit, or one number."""
+    return line.text.startswith(("/*", "#")) or line.is_number(line.text)
+
+
 def read_operations(path: str | os.PathLike) -> list[Operation]:
     """Read a solution.
 
