@@ -97,6 +97,7 @@ def examples() -> list[tuple[pathlib.Path, str]]:
     "vrpd_tw.md-",
     "adapters.md-jaxmarl",
     "adapters.md-gymnax",
+    "adapters.md-jumanji",
     "darp.md-",
     "dispatch.md-",
     "tsp_drone.md-",

@@ -112,3 +112,8 @@ def draw_frame(env: Environment, state: State) -> np.ndarray:
     drawn = None if still is None else still(state)
     assert drawn is not None, "`check_render_mode` has looked for a `still`, and states of a host are arrays"
     return to_pixels(drawn)
+
+
+def fill(rows: jax.Array, size: int) -> jax.Array:
+    """`[..., size]`: rows with zeros (or False) at the end."""
+    return jnp.pad(rows, [(0, 0)] * (rows.ndim - 1) + [(0, size - rows.shape[-1])])

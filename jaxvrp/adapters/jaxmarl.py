@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxvrp.actions import as_array, typed_action
-from jaxvrp.adapters.common import missing_extra, typed_key
+from jaxvrp.adapters.common import fill, missing_extra, typed_key
 from jaxvrp.adapters.host import members
 from jaxvrp.entities import seen_as
 from jaxvrp.environment import Environment, State
@@ -118,7 +118,7 @@ class JaxMarlEnv(MultiAgentEnv):
         """`bool[actions]` of the agents with a discrete action."""
         mask = self.env.action_mask(state)
         return {
-            member.name: _fill(mask[member.role][member.row], self.action_spaces[member.name].n)
+            member.name: fill(mask[member.role][member.row], self.action_spaces[member.name].n)
             for member in self._members
             if member.role in mask
         }
@@ -129,7 +129,7 @@ class JaxMarlEnv(MultiAgentEnv):
 
     def _observations(self, observation: Arrays, global_observation: jax.Array | None) -> Arrays:
         seen = {
-            member.name: _fill(observation[member.role][member.row], self.observation_spaces[member.name].shape[0])
+            member.name: fill(observation[member.role][member.row], self.observation_spaces[member.name].shape[0])
             for member in self._members
         }
         assert global_observation is not None, "flat observations have a global one"
@@ -162,11 +162,6 @@ def _alike(pairs: list[tuple[spaces.Space, spaces.Space]]) -> list[tuple[spaces.
     number = max((action.n for _, action in pairs if isinstance(action, spaces.Discrete)), default=0)
     seen = spaces.Box(-jnp.inf, jnp.inf, (size,))
     return [(seen, spaces.Discrete(number) if isinstance(action, spaces.Discrete) else action) for _, action in pairs]
-
-
-def _fill(row: jax.Array, size: int) -> jax.Array:
-    """Zeros (or False) at the end, up to `size`."""
-    return jnp.pad(row, (0, size - row.shape[0]))
 
 
 to_jaxmarl = JaxMarlEnv

@@ -477,6 +477,7 @@ def test_an_index_outside_of_the_space_is_counted_and_never_wraps_around(team, i
         ("pettingzoo", "pettingzoo"),
         ("jaxmarl", "jaxmarl"),
         ("gymnax", "gymnax"),
+        ("jumanji", "jumanji"),
     ],
 )
 def test_a_missing_extra_is_named_with_the_command_that_installs_it(monkeypatch, module, library):
