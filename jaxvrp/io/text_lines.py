@@ -25,9 +25,6 @@ LONGEST_LINE = 10_000
 LONGEST_MESSAGE = 300
 """Characters of the part of a message that says what was expected and found."""
 
-BLANK = re.compile(r"[\s,;]*")
-"""A row without content; spreadsheets write separators alone."""
-
 QUOTED = re.compile('"[^"]*"')
 
 END = "EOF"
@@ -72,6 +69,11 @@ class Line:
         spaced = self.text.split()
         words = spaced if len(spaced) > 1 else self.separated()
         return [word for each in words if (word := each.strip(",;"))] or [self.text]
+
+    def only_word(self) -> str:
+        """The single word; of several, the text, which is no number."""
+        words = self.words()
+        return words[0] if len(words) == 1 else self.text
 
     def separated(self, count: int | None = None) -> list[str]:
         """The fields between commas, semicolons or tabs, quoted where needed; those that make `count`, if any do.
@@ -149,6 +151,11 @@ def read_table(path: str | os.PathLike, what: str, columns: Collection[str]) -> 
     return ((line, line.fields(names)) for line in lines)
 
 
+def is_blank(row: str) -> bool:
+    """Whether a row says nothing; a spreadsheet writes separators alone."""
+    return not row.replace(",", "").replace(";", "").strip()
+
+
 def read_lines(path: str | os.PathLike, what: str, first_line: str | None = None, *, least: int = 1) -> list[Line]:
     """The lines of a UTF-8 file that are not blank; at least one, or none if `least` is 0.
 
@@ -161,7 +168,7 @@ def read_lines(path: str | os.PathLike, what: str, first_line: str | None = None
     path = Path(path)
     text = decode_text(read_bytes(path, LARGEST_TEXT), path, f"give {what}")
     rows = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    lines = [Line(path, number, row.strip()) for number, row in enumerate(rows, 1) if not BLANK.fullmatch(row)]
+    lines = [Line(path, number, row.strip()) for number, row in enumerate(rows, 1) if not is_blank(row)]
     if lines and lines[-1].text.rstrip(",; ").upper() == END:
         del lines[-1]
     if lines and lines[0].text.strip('"').lower().startswith(SEPARATOR_ROW):

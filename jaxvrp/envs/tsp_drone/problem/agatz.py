@@ -23,7 +23,7 @@ import numpy as np
 
 from jaxvrp.envs.tsp_drone.problem.instance import Instance, make_instance
 from jaxvrp.envs.tsp_drone.problem.operations import Operation
-from jaxvrp.io.text_lines import Line, read_lines
+from jaxvrp.io.text_lines import Line, is_blank, read_lines
 from jaxvrp.io.whole_files import write_text
 
 LARGEST_COUNT = 1_000_000
@@ -42,7 +42,7 @@ def read_agatz(path: str | os.PathLike) -> Instance:
     lines[-1].expect(len(rows) >= 4, "two speeds, the number of nodes and the nodes", "restore what is missing")
     truck, drone, size, *nodes = rows
     paces = {"truck_pace": _pace(truck, "truck's"), "drone_pace": _pace(drone, "drone's")}
-    count = size.whole("the number of nodes", size.text, minimum=1, below=LARGEST_COUNT)
+    count = size.whole("the number of nodes", size.only_word(), minimum=1, below=LARGEST_COUNT)
     size.expect(count == len(nodes), f"{len(nodes)} for the number of nodes, as lines follow, found {count}")
     locs = []
     for line in nodes:
@@ -66,7 +66,7 @@ def read_agatz(path: str | os.PathLike) -> Instance:
 
 def begins_like_agatz(line: Line) -> bool:
     """Whether a first line may be that of an instance: a comment, a limit, or one number."""
-    return line.text.startswith(("/*", "#")) or line.is_number(line.text)
+    return line.text.startswith(("/*", "#")) or line.is_number(line.only_word())
 
 
 def read_operations(path: str | os.PathLike) -> list[Operation]:
@@ -76,7 +76,7 @@ def read_operations(path: str | os.PathLike) -> list[Operation]:
         ValueError, OSError: as `read_agatz`.
     """
     head, *lines = _lines(path, "a solution in the format of Agatz et al.")
-    count = head.whole("the number of operations", head.text, minimum=0, below=LARGEST_COUNT)
+    count = head.whole("the number of operations", head.only_word(), minimum=0, below=LARGEST_COUNT)
     head.expect(count == len(lines), f"{len(lines)} for the number of operations, as lines follow, found {count}")
     operations = []
     for line in lines:
@@ -149,9 +149,9 @@ def _lines(path: str | os.PathLike, what: str) -> list[Line]:
     """Lines without comments; those that are empty then are left out."""
     lines = []
     for line in read_lines(path, what):
-        text = re.sub(r"/\*.*?\*/", " ", line.text).strip(" \t,;")
+        text = re.sub(r"/\*.*?\*/", " ", line.text).strip()
         line.expect("/*" not in text, "a comment that ends in the same line, with '*/'")
-        if text:
+        if not is_blank(text):
             lines.append(Line(line.path, line.number, text))
     if not lines:
         raise ValueError(f"{path}: expected {what}, found comments only; give {what}")
@@ -159,6 +159,6 @@ def _lines(path: str | os.PathLike, what: str) -> list[Line]:
 
 
 def _pace(line: Line, whose: str) -> float:
-    pace = line.real(f"the {whose} time for a unit of distance", line.text)
+    pace = line.real(f"the {whose} time for a unit of distance", line.only_word())
     line.expect(pace > 0, f"a number above 0 for the {whose} time for a unit of distance, found {line.text[:20]!r}")
     return pace
