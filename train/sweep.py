@@ -12,6 +12,7 @@ import pathlib
 import shutil
 import signal
 import time
+import urllib.parse
 import warnings
 from collections.abc import Mapping, Sequence
 from types import FrameType
@@ -39,8 +40,9 @@ from train.running.shown.tables import aligned
 if TYPE_CHECKING:
     import optuna
 
-FOLDER, FAULT = "folder", "fault"
-"""What is noted of a trial: the name of its run folder, and why it failed."""
+FOLDER, FAULT, SURPLUS, AGAIN = "folder", "fault", "surplus", "again"
+"""What is noted of a trial: the name of its run folder, why it failed, that there was nothing to train, and the number
+of the trial that it takes up, whose worker is gone."""
 
 SETTINGS = "settings"
 """What is noted of a study: everything that all who join in must have in common."""
@@ -218,7 +220,8 @@ def open_study(sweep: Sweep, args: argparse.Namespace) -> optuna.Study:
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
     sweep.out.mkdir(parents=True, exist_ok=True)
-    url = args.storage or f"sqlite:///{sweep.out.absolute() / 'sweep.db'}"
+    # A path may have signs that mean something in a URL.
+    url = args.storage or f"sqlite:///{urllib.parse.quote(str(sweep.out.absolute() / 'sweep.db'))}"
     study = _connected(url, sweep.out.name, max(1, round(args.heartbeat)))
     space = {name: optuna.distributions.distribution_to_json(each) for name, each in sweep.space.items()}
     content = {name: as_typed(value) for name, value in read_config_file(args.config).items()}
@@ -241,7 +244,6 @@ def _connected(url: str, name: str, beat: int) -> optuna.Study:
                 {"connect_args": {"timeout": PATIENCE}} if url.startswith("sqlite") else None,
                 heartbeat_interval=beat,
                 grace_period=STALE * beat,
-                heartbeat_stale_trial_callback=optuna.storages.RetryHeartbeatStaleTrialCallback(),
             )
             if url.startswith("sqlite"):
                 _lock_before_reading(storage.engine)
@@ -289,7 +291,10 @@ def work(study: optuna.Study, sweep: Sweep, stop: Stop) -> None:
             stop.check()
             optuna.storages.fail_stale_trials(study)
             trials = study.get_trials(deepcopy=False)
-            bar.n = sum(FOLDER in each.user_attrs and each.state.is_finished() and _has_place(each) for each in trials)
+            if take_up(study, trials):
+                continue
+            ended = (each for each in trials if each.state.is_finished() and not _is_lost(each))
+            bar.n = len({each.user_attrs[FOLDER] for each in ended if SURPLUS not in each.user_attrs})
             bar.set_postfix_str(_best(study))
             running = {each._trial_id for each in trials if each.state == states.RUNNING}
             if sum(map(_has_place, trials)) < sweep.trials or any(each.state == states.WAITING for each in trials):
@@ -306,6 +311,24 @@ def work(study: optuna.Study, sweep: Sweep, stop: Stop) -> None:
                 return
 
 
+def take_up(study: optuna.Study, trials: Sequence[optuna.trial.FrozenTrial]) -> bool:
+    """Let lost trials that nothing has taken up wait for a worker, in their own run folders; whether there are any."""
+    import optuna
+
+    done = {each.user_attrs.get(AGAIN) for each in trials}
+    lost = [each for each in trials if _is_lost(each) and each.number not in done]
+    for each in lost:
+        notes = {FOLDER: _folder_name(each.number), **each.user_attrs, AGAIN: each.number}
+        values = {"params": each.params, "distributions": each.distributions}
+        study.add_trial(optuna.create_trial(state=optuna.trial.TrialState.WAITING, user_attrs=notes, **values))
+    return bool(lost)
+
+
+def _is_lost(trial: optuna.trial.FrozenTrial) -> bool:
+    """Whether its worker is gone: it has ended, and nothing says how."""
+    return trial.state.name == "FAIL" and not {FAULT, SURPLUS} & trial.user_attrs.keys()
+
+
 def _expect(study: optuna.Study, running: set[int]) -> None:
     """Give one sign of life for each of these trials.
 
@@ -320,7 +343,7 @@ def _has_place(trial: optuna.trial.FrozenTrial) -> bool:
     """Whether it counts as one of the trials that are asked for, and not as a second try of another."""
     if FOLDER in trial.user_attrs:
         return trial.user_attrs[FOLDER] == _folder_name(trial.number)
-    return not trial.state.is_finished()
+    return not trial.state.is_finished() or _is_lost(trial)
 
 
 def _folder_name(number: int) -> str:
@@ -329,7 +352,7 @@ def _folder_name(number: int) -> str:
 
 def _best(study: optuna.Study) -> str:
     complete = [each for each in study.get_trials(deepcopy=False) if each.state.name == "COMPLETE"]
-    best = max(complete, key=lambda each: each.value or -np.inf, default=None)
+    best = max(complete, key=lambda each: each.values[0], default=None)
     return "" if best is None else f"best return {best.value:.3f} in {best.user_attrs[FOLDER]}"
 
 
@@ -346,11 +369,14 @@ def train_trial(trial: optuna.Trial, sweep: Sweep, worker: Worker) -> float:
     earlier = [each for each in trial.study.get_trials(deepcopy=False) if each.number < trial.number]
     if FOLDER not in trial.user_attrs:
         if sum(map(_has_place, earlier)) >= sweep.trials:
-            raise SurplusError
+            raise _surplus(trial)
         trial.set_user_attr(FOLDER, _folder_name(trial.number))
     same = [each for each in earlier if each.user_attrs.get(FOLDER) == trial.user_attrs[FOLDER]]
     if any(each.state != optuna.trial.TrialState.FAIL for each in same):
-        raise SurplusError
+        raise _surplus(trial)
+    if AGAIN in trial.user_attrs:
+        gone = f"the worker of trial {trial.user_attrs[AGAIN]} is gone"
+        worker.bar.write(f"{trial.user_attrs[FOLDER]}: {gone}, trial {trial.number} goes on with it")
     # A sampler for each trial: the draws of workers differ. `constant_liar`: what others train counts as bad.
     draws = int(np.random.SeedSequence([sweep.seed, trial.number]).generate_state(1)[0])
     trial.study.sampler = optuna.samplers.TPESampler(seed=draws, constant_liar=True)
@@ -362,17 +388,25 @@ def train_trial(trial: optuna.Trial, sweep: Sweep, worker: Worker) -> float:
         if status == 0:
             break
         if status > 0 and status != INTERRUPTED:
-            fault = folder.with_suffix(".log").read_text(encoding="utf-8", errors="replace").strip().splitlines()[-1]
-            worker.bar.write(f"{folder.name} failed: {fault}")
-            trial.set_user_attr(FAULT, fault)
-            raise TrialFailedError(fault)
+            log = folder.with_suffix(".log").read_text(encoding="utf-8", errors="replace")
+            raise _failed(trial, worker, log.strip().splitlines()[-1])
     else:
-        trial.set_user_attr(FAULT, f"killed {RESTARTS} times")
-        raise TrialFailedError
+        raise _failed(trial, worker, f"killed {RESTARTS} times")
     (*_, (_, value)) = evaluations(folder)
     keys = ", ".join(f"{name} {_shown(values[name])}" for name in values)
     worker.bar.write(f"{folder.name}: return {value:.3f}, {keys}")
     return value
+
+
+def _surplus(trial: optuna.Trial) -> SurplusError:
+    trial.set_user_attr(SURPLUS, True)
+    return SurplusError()
+
+
+def _failed(trial: optuna.Trial, worker: Worker, fault: str) -> TrialFailedError:
+    worker.bar.write(f"{trial.user_attrs[FOLDER]} failed: {fault}")
+    trial.set_user_attr(FAULT, fault)
+    return TrialFailedError(fault)
 
 
 def _suggest(trial: optuna.Trial, name: str, distribution: Any) -> Any:
@@ -411,6 +445,7 @@ def _run(trial: optuna.Trial, sweep: Sweep, folder: pathlib.Path, values: Mappin
                 trial.report(value, steps)
                 num_reported += 1
                 if trial.should_prune():
+                    worker.bar.write(f"{folder.name}: pruned after {steps} steps, at return {value:.3f}")
                     raise optuna.TrialPruned
             time.sleep(POLL)
         return status
@@ -429,20 +464,32 @@ def _shown(value: Any) -> str:
 
 
 def report(study: optuna.Study, sweep: Sweep) -> None:
-    """The table of all trials, the best first, as text and as CSV; and Optuna's plots."""
-    trials = [each for each in study.get_trials(deepcopy=False) if FOLDER in each.user_attrs]
-    trials = [each for each in trials if each.state.name in ("COMPLETE", "PRUNED") or FAULT in each.user_attrs]
+    """The table of all trials, each with its end, the best first, as text and as CSV; and Optuna's plots."""
+    trials = study.get_trials(deepcopy=False)
     trials.sort(key=lambda each: (each.state.name != "COMPLETE", -(each.value if each.value is not None else -np.inf)))
-    rows = [["run", "state", "return", *sweep.space]]
+    rows = [["run", "state", "return", *sweep.space, "trial"]]
     for each in trials:
         value = "" if each.value is None else f"{each.value:.3f}"
         keys = [_shown(each.params.get(name, "")) for name in sweep.space]
-        rows.append([each.user_attrs[FOLDER], each.state.name.lower(), value, *keys])
+        rows.append([_run_name(each), _end_of(each, trials), value, *keys, str(each.number)])
     write_csv(sweep.out / "trials.csv", rows)
     print(aligned(rows[: MOST_ROWS + 1]))
     if len(rows) > MOST_ROWS + 1:
         print(f"... and {len(rows) - MOST_ROWS - 1} more in {sweep.out / 'trials.csv'}")
     draw(study, sweep)
+
+
+def _run_name(trial: optuna.trial.FrozenTrial) -> str:
+    """The run folder that it trained in; none, if there was nothing to train."""
+    return "" if SURPLUS in trial.user_attrs else trial.user_attrs.get(FOLDER, _folder_name(trial.number))
+
+
+def _end_of(trial: optuna.trial.FrozenTrial, trials: Sequence[optuna.trial.FrozenTrial]) -> str:
+    """What became of a trial, among all of them."""
+    if SURPLUS in trial.user_attrs:
+        return "surplus"
+    after = [each for each in trials if each.user_attrs.get(AGAIN) == trial.number and SURPLUS not in each.user_attrs]
+    return f"taken up by {after[0].number}" if after else trial.state.name.lower()
 
 
 def draw(study: optuna.Study, sweep: Sweep) -> None:

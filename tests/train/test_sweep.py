@@ -5,7 +5,9 @@ Most trainings are replaced by a program that writes metrics alone: its return i
 
 import json
 import pathlib
+import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -137,6 +139,14 @@ def test_every_trial_is_trained_once_and_more_can_follow(stand_in, capsys):
     assert "trial_0000" in capsys.readouterr().out
 
 
+def test_the_database_of_a_folder_of_any_name_lies_in_it(stand_in):
+    command = words(stand_in, 1)
+    out = command[command.index("--out") + 1] = str(stand_in / "a?b %41#[x]\\é")
+    sweep.main(command)
+    assert {"sweep.db", "trial_0000"} <= {path.name for path in pathlib.Path(out).iterdir()}
+    assert sorted(path.name for path in stand_in.iterdir()) == [pathlib.Path(out).name, "run.py", "space.yaml"]
+
+
 def test_trials_depend_on_the_seed_alone(stand_in):
     tables = []
     for seed in ("3", "3", "4"):
@@ -164,12 +174,14 @@ def test_a_sweep_with_other_settings_is_refused(stand_in):
         sweep.main(words(stand_in, 1))
 
 
-def test_a_trial_below_the_median_is_pruned(stand_in):
+def test_a_trial_below_the_median_is_pruned(stand_in, capsys):
     (stand_in / "run.py").write_text(RUN.replace("PAUSE", "0.25"))
     (stand_in / "space.yaml").write_text("actor_lr: {choices: [0.001, 0.0001]}\n")
     sweep.main(words(stand_in, 10))
     pruned = [row for row in table(stand_in) if row[1] == "pruned"]
     assert pruned
+    printed = capsys.readouterr().out
+    assert all(f"{row[0]}: pruned after " in printed for row in pruned)
     assert all(row[3] == "0.0001" for row in pruned)
 
 
@@ -203,7 +215,7 @@ def test_a_worker_that_was_killed_before_its_first_sign_of_life_loses_no_trial(s
     study = sweep._connected(f"sqlite:///{stand_in / 'out' / 'sweep.db'}", "out", 1)
     study.ask()
     sweep.main(words(stand_in, 2, "--heartbeat", "1"))
-    assert [row[1] for row in table(stand_in)] == ["complete"] * 2
+    assert sorted(row[1] for row in table(stand_in)) == ["complete", "complete", "taken up by 2"]
 
 
 def test_a_signal_stops_where_that_is_checked():
@@ -235,8 +247,60 @@ def test_killed_workers_lose_no_trial_and_count_none_twice(files):
     output = last.communicate(timeout=300)[0]
     assert last.returncode == 0, output
     rows = table(files)
-    assert len(rows) == len({row[0] for row in rows}) == 5
-    assert all(row[1] == "complete" for row in rows)
+    complete = [row for row in rows if row[1] == "complete"]
+    assert len(complete) == len({row[0] for row in complete}) == 5
+    assert sorted(int(row[-1]) for row in rows) == list(range(len(rows)))
+    assert all(row[1] == "surplus" or row[1].startswith("taken up by ") for row in rows if row not in complete)
+
+
+class Killed(BaseException):
+    """The end of a worker as by `kill -9`: Optuna notes nothing."""
+
+
+STAGES = {
+    "before its run has a name": (sweep, "train_trial"),
+    "before its keys are chosen": (sweep, "_suggest"),
+    "while it waits for its folder": (sweep, "_wait_until_free"),
+    "before its run begins": (sweep.Trainings, "begin"),
+    "while it is trained": (sweep.Trainings, "status"),
+    "when it was trained": (sweep, "evaluations"),
+    "before its return is told": (sweep, "_shown"),
+}
+
+
+def test_a_worker_that_is_killed_at_any_stage_of_a_trial_loses_no_number(stand_in, monkeypatch, capsys):
+    import optuna
+
+    def kill(*_):
+        raise Killed
+
+    def killed(owner, name):
+        with monkeypatch.context() as patched, pytest.raises(Killed):
+            patched.setattr(owner, name, kill)
+            if name == "status":
+                patched.setattr(sweep.Trainings, "stop", lambda self: None)
+            sweep.main(command)
+
+    number = len(STAGES) + 1
+    command = words(stand_in, number)
+    for owner, name in STAGES.values():
+        killed(owner, name)
+    with sqlite3.connect(stand_in / "out" / "sweep.db") as database:
+        database.execute("UPDATE trial_heartbeats SET heartbeat = '2000-01-01 00:00:00'")
+    killed(optuna.Study, "add_trial")
+    capsys.readouterr()
+    sweep.main(command)
+    printed, rows = capsys.readouterr().out, table(stand_in)
+    assert sorted(int(row[-1]) for row in rows) == list(range(len(rows))), "every number"
+    ended = [row for row in rows if row[1] in ("complete", "pruned")]
+    assert len({row[0] for row in ended}) == len(ended) == number, "every run once"
+    lost = {row[-1]: row[1] for row in rows if row not in ended}
+    assert lost.keys() == {str(each) for each in range(len(STAGES))}
+    after = {row[-1]: row[0] for row in ended}
+    for each, end in lost.items():
+        (successor,) = re.fullmatch(r"taken up by (\d+)", end).groups()
+        assert after[successor] == f"trial_000{each}"
+        assert f"trial_000{each}: the worker of trial {each} is gone, trial {successor} goes on with it" in printed
 
 
 def test_a_trial_that_is_interrupted_before_its_run_begins_is_not_lost(stand_in, monkeypatch):
@@ -246,9 +310,10 @@ def test_a_trial_that_is_interrupted_before_its_run_begins_is_not_lost(stand_in,
             sweep.main(words(stand_in, 2, "--heartbeat", "1"))
     assert not list((stand_in / "out").glob("*.starts"))
     sweep.main(words(stand_in, 2, "--heartbeat", "1"))
-    assert [(row[0], row[1]) for row in sorted(table(stand_in))] == [
-        ("trial_0000", "complete"),
-        ("trial_0001", "complete"),
+    assert [(row[0], row[1], row[-1]) for row in sorted(table(stand_in))] == [
+        ("trial_0000", "complete", "2"),
+        ("trial_0000", "taken up by 2", "0"),
+        ("trial_0001", "complete", "1"),
     ]
 
 
