@@ -52,6 +52,7 @@ COMMANDS = {
     "replay": Command("write the page that plays an episode of a policy", "train.replay"),
     "solve": Command("find the best plan for one problem in so many seconds", "train.solve"),
     "plan": Command("check a problem, solve it, and write the plan as a page with a sheet per vehicle", "train.plan"),
+    "plot": Command("draw the learning curves of several runs in one figure", "train.plot"),
     "sweep": Command("train many runs of a configuration with other keys, chosen by Optuna", "train.sweep"),
     "export": Command("write the policy of a run alone, as a folder or one file for JAX alone", "train.export"),
     "bench": Command(
