@@ -9,6 +9,7 @@ python -m train.solve 'days/*.txt' --shard 3/16 --out plans && python -m train.s
 from __future__ import annotations
 
 import argparse
+import collections
 import dataclasses
 import functools
 import os
@@ -375,7 +376,10 @@ def _refusal(path: str | os.PathLike, mistakes: dict[str, ValueError]) -> str:
     named = sure or likely or mistakes
     if named is mistakes:
         return f"{path} is of no format that is read here; give one of {', '.join(registry.problem_endings())}"
-    reasons = [f"{name}: {str(error).removeprefix(str(path)).lstrip(',: ')}" for name, error in named.items()]
+    names: dict[str, list[str]] = collections.defaultdict(list)
+    for name, error in named.items():
+        names[str(error).removeprefix(str(path)).lstrip(",: ")].append(name)
+    reasons = [f"{', '.join(each)}: {reason}" for reason, each in names.items()]
     return f"{path} is no problem that can be read ({'; '.join(reasons)})"
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxvrp.io.limits import LARGEST, LARGEST_WHOLE
-from jaxvrp.io.machine_memory import host_bytes
+from jaxvrp.io.machine_memory import in_words
 from jaxvrp.io.problem_files import DamagedFileError, UnknownFormatError
 from jaxvrp.io.whole_files import UnreadableError, read_bytes, write_whole
 
@@ -35,6 +35,21 @@ COMPUTED = {float: jnp.float32, int: jnp.int32, bool: jnp.bool_}
 
 READ_HEADER = {1: np.lib.format.read_array_header_1_0, 2: np.lib.format.read_array_header_2_0}
 """By version of the format of an array in a file."""
+
+LARGEST_ARRAYS = 2**26
+"""Bytes of all arrays of a file of problems, and of the file."""
+
+MOST_PROBLEMS = 10_000
+"""Of a file: each is checked by itself."""
+
+MOST_ARRAYS = 1_000
+"""Of a file."""
+
+MEMBER = b"PK\x01\x02"
+"""Stands before each entry of the table of contents of a `.zip`."""
+
+LONGEST_HEADER = 2**14
+"""Bytes of the header of an array."""
 
 FAMILY = {float: "f", int: "iu", bool: "b"}
 """The kinds of dtypes (`numpy.dtype.kind`) that a file may have, by kind of number; spans of time are no integers."""
@@ -108,11 +123,11 @@ def check_numbers(schema: Schema, arrays: Mapping[str, np.ndarray]) -> None:
     """
     for name, field in schema.items():
         largest = LARGEST if field.kind is float else LARGEST_WHOLE + 1
-        size = np.abs(np.asarray(arrays[name], np.float64))
-        too_large = np.isfinite(size) & (size >= largest)
+        array = np.asarray(arrays[name])
+        # Without copies as numbers of 64 bits: files may hold many.
+        too_large = np.isfinite(array) & ((array >= largest) | (array <= -largest))
         if too_large.any():
-            number = np.asarray(arrays[name])[too_large][0]
-            raise ValueError(f"{name} holds {number:g}; numbers must be below {largest:g} in size")
+            raise ValueError(f"{name} holds {array[too_large][0]:g}; numbers must be below {largest:g} in size")
 
 
 def check_shapes(schema: Schema, problem: object, counts: Mapping[str, int]) -> None:
@@ -284,12 +299,7 @@ def load_arrays(
         raise kind(f"{path} holds {found}, not {words.content}; {words.remedy}")
     batch = arrays[batch_field].shape[: arrays[batch_field].ndim - len(schema[batch_field].axes)]
     try:
-        for name, field in schema.items():
-            array = arrays[name]
-            if array.ndim != len(batch) + len(field.axes) or array.shape[: len(batch)] != batch:
-                raise ValueError(f"{name} has shape {array.shape}, which does not fit {batch_field}'s")
-            if array.dtype.kind not in FAMILY[field.kind]:
-                raise ValueError(f"{name} has dtype {array.dtype}")
+        _check_batch(schema, arrays, batch, batch_field)
         check_numbers(schema, arrays)
     except ValueError as error:
         raise DamagedFileError(f"{path}: {error}; {words.remedy}") from None
@@ -306,21 +316,35 @@ def load_arrays(
     return problem
 
 
-def read_npz(path: str | os.PathLike, words: FileWords) -> dict[str, np.ndarray]:
-    """The arrays of an `.npz` file, by name; no code in it is run.
+def _check_batch(schema: Schema, arrays: Mapping[str, np.ndarray], batch: tuple[int, ...], batch_field: str) -> None:
+    """Refuse, with a ValueError, too many problems, and leading axes or kinds of numbers that do not fit."""
+    if math.prod(batch) > MOST_PROBLEMS:
+        raise ValueError(f"{math.prod(batch)} problems; at most {MOST_PROBLEMS} are read from a file")
+    for name, field in schema.items():
+        array = arrays[name]
+        if array.ndim != len(batch) + len(field.axes) or array.shape[: len(batch)] != batch:
+            raise ValueError(f"{name} has shape {array.shape}, which does not fit {batch_field}'s")
+        if array.dtype.kind not in FAMILY[field.kind]:
+            raise ValueError(f"{name} has dtype {array.dtype}")
+
+
+def read_npz(path: str | os.PathLike, words: FileWords, largest: int = LARGEST_ARRAYS) -> dict[str, np.ndarray]:
+    """The arrays of an `.npz` file, by name, of at most `largest` bytes in all; no code in it is run.
 
     Raises:
-        ValueError: it is damaged, something else, or larger than memory; one line.
+        ValueError: it is damaged, something else, or larger; one line.
         OSError: it cannot be read.
     """
     # From memory: np.load leaves a damaged file open.
-    content = read_bytes(path, host_bytes() // 2)
+    content = read_bytes(path, largest + MOST_ARRAYS * LONGEST_HEADER)
     try:
+        if content.count(MEMBER) > MOST_ARRAYS:
+            raise ValueError(f"it holds more than {MOST_ARRAYS} arrays")
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             for member in archive.infolist():
                 _check_declared_size(archive, member)
-            if sum(member.file_size for member in archive.infolist()) > host_bytes() // 2:
-                raise ValueError("its content is larger than half of the memory")
+            if (total := sum(member.file_size for member in archive.infolist())) > largest:
+                raise ValueError(f"its arrays take {in_words(total)}, and up to {in_words(largest)} are read")
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
             return dict(file)
     except Exception as error:  # zipfile, zlib and NumPy raise exceptions of all kinds
@@ -331,10 +355,11 @@ def read_npz(path: str | os.PathLike, words: FileWords) -> dict[str, np.ndarray]
 def _check_declared_size(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> None:
     """Refuse a member whose header declares more or less than it holds: NumPy allocates the declared size."""
     with archive.open(member) as file:
-        version, _ = np.lib.format.read_magic(file)
-        if version not in READ_HEADER:
-            raise ValueError(f"{member.filename} is of version {version} of its format")
-        shape, _, dtype = READ_HEADER[version](file)
-        declared, held = math.prod(shape) * dtype.itemsize, member.file_size - file.tell()
+        head = io.BytesIO(file.read(LONGEST_HEADER))  # what a header says of its own length is not believed, either
+    version, _ = np.lib.format.read_magic(head)
+    if version not in READ_HEADER:
+        raise ValueError(f"{member.filename} is of version {version} of its format")
+    shape, _, dtype = READ_HEADER[version](head)
+    declared, held = math.prod(shape) * dtype.itemsize, member.file_size - head.tell()
     if declared != held or min(shape, default=0) < 0:
         raise ValueError(f"{member.filename} declares {dtype} of shape {shape}, {declared} bytes, and holds {held}")

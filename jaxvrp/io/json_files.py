@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import json
 import math
 import os
@@ -9,12 +10,18 @@ from collections.abc import Iterable
 from typing import Any
 
 from jaxvrp.io.messages import shown
-from jaxvrp.io.whole_files import LARGEST_TEXT, UnreadableError, decode_text, read_bytes
+from jaxvrp.io.whole_files import UnreadableError, decode_text, read_bytes
 
 DEEPEST = 32
 """Levels of nested lists and objects; the files of this project have at most ten."""
 
 TOO_DEEP = f"more than {DEEPEST} lists and objects within each other"
+
+LARGEST_JSON = 2**24
+"""Bytes."""
+
+MOST_VALUES = 1_000_000
+"""Of a file; so many are read in a second, and take a hundred megabytes."""
 
 MOST_DIGITS = 18
 """Of a whole number: so it fits into 64 bits."""
@@ -34,9 +41,12 @@ def read_json(path: str | os.PathLike, remedy: str) -> Any:
         UnreadableError: it is something else; one line that names the file, what is wrong, and the remedy.
         OSError: it cannot be read.
     """
-    content = decode_text(read_bytes(path, LARGEST_TEXT), path, remedy)
+    content = read_bytes(path, LARGEST_JSON)
+    if sum(map(content.count, (b",", b"[", b"{"))) > MOST_VALUES:
+        raise UnreadableError(f"{path} holds more than {MOST_VALUES} values", "give a smaller file")
+    text = decode_text(content, path, remedy)
     try:
-        return parse_json(content)
+        return parse_json(text)
     except ValueError as error:
         raise UnreadableError(f"{path} is no JSON ({error})", remedy) from None
 
@@ -63,8 +73,8 @@ def parse_json(text: str) -> Any:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
     if len(values) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        counts = collections.Counter(name for name, _ in pairs)
+        twice = next(name for name, count in counts.items() if count > 1)
         raise ValueError(f"the key {shown(twice)} stands twice in an object")
     return values
 

@@ -23,7 +23,7 @@ OTHERS = {
 COLUMN_NAMES = {"EVRPTW": r"StringID\s+Type", "VRPTW": r"ready.?(time|date).*due.?(time|date)"}
 """Words of a line that names columns, in Schneider's format, and in Solomon's."""
 
-ROUTE = r"^\s*route\s*#?\s*\d+\s*:\s*\d"
+ROUTE = r"^route\s*#?\s*\d+\s*:\s*\d"
 """The line of a solution, as CVRPLIB and SINTEF have them."""
 
 
@@ -42,7 +42,8 @@ def other_problem(path: str | os.PathLike) -> str | None:
     if not Path(path).is_file():  # a pipe may have been read to its end
         return None
     with Path(path).open("rb") as file:
-        text = file.read(HEAD).decode("latin-1")
+        rows = file.read(HEAD).decode("latin-1").splitlines()
+    text = "\n".join(row.strip() for row in rows if row.strip())
     if re.search(ROUTE, text, re.IGNORECASE | re.MULTILINE):
         return f"{path} is a solution, a list of routes; give the file of its problem"
     kind = _named(text) or _by_widths(text)
@@ -51,7 +52,7 @@ def other_problem(path: str | os.PathLike) -> str | None:
 
 def _named(text: str) -> str | None:
     """The kind that a header in the manner of TSPLIB, or a line of names of columns, says."""
-    header = dict(re.findall(r"^\W*([A-Z_]+)\s*:\s*(\w+)", text.upper(), re.MULTILINE))
+    header = dict(re.findall(r"^[^\w\n]*([A-Z_]+)\s*:\s*(\w+)", text.upper(), re.MULTILINE))
     if header.keys() & {"DIMENSION", "SIZE"}:
         return header.get("TYPE", "CVRP" if "CAPACITY" in header else "TSP")[:12]
     return next((kind for kind, words in COLUMN_NAMES.items() if re.search(words, text, re.IGNORECASE)), None)
@@ -59,7 +60,7 @@ def _named(text: str) -> str | None:
 
 def _by_widths(text: str) -> str | None:
     """The kind that shows in how many numbers the lines have: the formats of Li & Lim, Cordeau, and the OR-Library."""
-    rows = [line.split() for line in text.splitlines()[:-1] if line.strip()]  # the last one may be cut
+    rows = [line.split() for line in text.splitlines()[:-1]]  # the last one may be cut
     if not all(re.fullmatch(r"[-+\d.eE]+", word) for row in rows for word in row):
         return None
     widths = [len(row) for row in rows]

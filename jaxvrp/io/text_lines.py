@@ -22,6 +22,9 @@ from jaxvrp.io.whole_files import LARGEST_TEXT, decode_text, read_bytes
 LONGEST_LINE = 10_000
 """Characters; the `csv` module takes fields of up to 131 072."""
 
+MOST_LINES = 100_000
+"""Of a file."""
+
 LONGEST_MESSAGE = 300
 """Characters of the part of a message that says what was expected and found."""
 
@@ -34,7 +37,7 @@ SEPARATOR_ROW = "sep="
 """What the first line begins with that tells a spreadsheet the separator."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Line:
     """A line that is not blank: its file, number from 1, and text without the space around it."""
 
@@ -101,7 +104,8 @@ class Line:
     def real(self, name: str, word: str) -> float:
         """A number whose absolute value is less than `LARGEST`."""
         value = self._number(word)
-        self.expect(abs(value) < LARGEST, f"a number below {LARGEST:.0f} for {name}, found {word[:20]!r}")
+        if not abs(value) < LARGEST:  # the message takes longer than the number
+            raise self.error(f"a number below {LARGEST:.0f} for {name}, found {word[:20]!r}")
         return value
 
     def exact(self, name: str, word: str) -> decimal.Decimal:
@@ -113,9 +117,10 @@ class Line:
         """A whole number, at least `minimum`, its absolute value less than `below`."""
         value = self.real(name, word) if below is None else self._number(word)
         in_range = (minimum is None or value >= minimum) and (below is None or abs(value) < below)
-        wanted = "a whole number" + ("" if below is None else f" below {below}")
-        wanted += "" if minimum is None else f" of at least {minimum}"
-        self.expect(value.is_integer() and in_range, f"{wanted} for {name}, found {word[:20]!r}")
+        if not (in_range and value.is_integer()):
+            wanted = "a whole number" + ("" if below is None else f" below {below}")
+            wanted += "" if minimum is None else f" of at least {minimum}"
+            raise self.error(f"{wanted} for {name}, found {word[:20]!r}")
         return int(value)
 
     def is_number(self, word: str) -> bool:
@@ -124,6 +129,10 @@ class Line:
 
     def _number(self, word: str) -> float:
         """The number that a word says; nan if it is no number."""
+        try:
+            return float(word)
+        except ValueError:
+            pass
         try:
             return float(self._plain(word))
         except ValueError:
@@ -167,7 +176,9 @@ def read_lines(path: str | os.PathLike, what: str, first_line: str | None = None
     """
     path = Path(path)
     text = decode_text(read_bytes(path, LARGEST_TEXT), path, f"give {what}")
-    rows = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    rows = text.replace("\r\n", "\n").replace("\r", "\n").split("\n", MOST_LINES)
+    if "\n" in rows[-1]:
+        raise UnreadableError(f"{path} has more than {MOST_LINES} lines", "give a smaller file")
     lines = [Line(path, number, row.strip()) for number, row in enumerate(rows, 1) if not is_blank(row)]
     if lines and lines[-1].text.rstrip(",; ").upper() == END:
         del lines[-1]

@@ -9,12 +9,13 @@ import io
 import json
 import os
 import re
+import stat
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-LARGEST_TEXT = 2**28
-"""Bytes; text files of this project are far smaller."""
+LARGEST_TEXT = 2**23
+"""Bytes: numbers of a text so large are read in two seconds."""
 
 MARKS = {
     codecs.BOM_UTF32_LE: "UTF-32",
@@ -52,16 +53,19 @@ class UnreadableError(ValueError):
 
 
 def read_bytes(path: str | os.PathLike, largest: int) -> bytes:
-    """The content of a file of at most `largest` bytes; a larger file, or an endless one, is not kept in memory.
+    """The content of a file of at most `largest` bytes; a larger one is not read.
 
     Raises:
-        ValueError: it is larger.
+        UnreadableError: it is larger, or a device, which may be endless.
         OSError: it cannot be read.
     """
     with Path(path).open("rb") as file:
-        content = file.read(largest + 1)
-    if len(content) > largest:
-        raise ValueError(f"{path} is larger than {largest / 1e6:.3g} MB; give a smaller file")
+        status = os.fstat(file.fileno())
+        if stat.S_ISCHR(status.st_mode) or stat.S_ISBLK(status.st_mode):
+            raise UnreadableError(f"{path} is a device", "give a file")
+        content = b"" if status.st_size > largest else file.read(largest + 1)
+    if max(len(content), status.st_size) > largest:
+        raise UnreadableError(f"{path} is larger than {largest / 1e6:.3g} MB", "give a smaller file")
     return content
 
 

@@ -16,11 +16,12 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxvrp.io.arrays import FileWords, read_npz, write_npz
+from jaxvrp.io.arrays import LARGEST_ARRAYS, FileWords, read_npz, write_npz
 from jaxvrp.io.command_line import UserError
 from jaxvrp.io.json_files import read_json
+from jaxvrp.io.machine_memory import bytes_of
 from jaxvrp.io.messages import nearest
-from jaxvrp.io.whole_files import write_json
+from jaxvrp.io.whole_files import read_bytes, write_json
 from jaxvrp.io.yaml_text import read_yaml
 
 CONFIG = "config.yaml"
@@ -35,6 +36,9 @@ VERSION = 1
 SHIPPED = pathlib.Path(__file__).parent / "shipped"
 
 REMEDY = "export the policy anew, or install the package anew"
+LARGEST_POLICY = 2**27
+"""Bytes of each file of a policy."""
+
 WORDS = FileWords(content="the arrays of a policy", entry="policy", remedy=REMEDY)
 
 
@@ -124,7 +128,7 @@ def read_policy(folder: pathlib.Path, like: Any) -> Any:
     """The parameters of a policy, with the structure, shapes and dtypes of `like`."""
     path, wanted = folder / ARRAYS, by_place(like)
     try:
-        arrays = read_npz(path, WORDS)
+        arrays = read_npz(path, WORDS, LARGEST_ARRAYS + bytes_of(wanted))
     except (ValueError, OSError) as error:
         raise UserError(str(error)) from None
     for name in {**wanted, **arrays}:
@@ -143,7 +147,7 @@ def by_place(tree: Any) -> dict[str, Any]:
 
 def _checksum(path: pathlib.Path) -> str:
     """Of a file; of a text whatever the ends of its lines are."""
-    content = path.read_bytes()
+    content = read_bytes(path, LARGEST_POLICY)
     if path.name != ARRAYS:
         content = content.replace(b"\r\n", b"\n")
     return hashlib.blake2b(content, digest_size=32).hexdigest()

@@ -21,11 +21,11 @@ import jax.numpy as jnp
 
 from jaxvrp.environment import State
 from jaxvrp.io.command_line import UserError
-from jaxvrp.io.machine_memory import host_bytes
+from jaxvrp.io.machine_memory import in_words
 from jaxvrp.io.whole_files import read_bytes, write_whole
 from jaxvrp.policies.choice import likeliest_actions
 from jaxvrp.policies.environment import playing_environment
-from jaxvrp.policies.folder import by_place, refuse_dotted_paths
+from jaxvrp.policies.folder import LARGEST_POLICY, by_place, refuse_dotted_paths
 from jaxvrp.policies.policy import Memory, Policy
 from jaxvrp.spaces import ByRole
 
@@ -89,11 +89,11 @@ def read_program(path: pathlib.Path, *, trust: bool) -> Policy:
         UserError: it names a dotted path, and is not to be trusted.
         OSError: it cannot be read.
     """
-    content = read_bytes(path, host_bytes() // 2)
+    content = read_bytes(path, LARGEST_POLICY)
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as file:
-            if sum(member.file_size for member in file.infolist()) > host_bytes() // 2:
-                raise ValueError("its content is larger than half of the memory")
+            if sum(member.file_size for member in file.infolist()) > LARGEST_POLICY:
+                raise ValueError(f"its content is larger than {in_words(LARGEST_POLICY)}")
             card, program = json.loads(file.read(CARD)), bytearray(file.read(PROGRAM))
         if card["version"] != VERSION:
             raise ValueError(f"another version wrote it ({card['version']}, not {VERSION})")

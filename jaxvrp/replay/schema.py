@@ -71,8 +71,8 @@ def optional(inner: Check) -> Check:
     return check
 
 
-def list_of(inner: Check, length: int | None = None, least: int = 0) -> Check:
-    """A check for lists whose entries all pass `inner`: `length` of them, if given, and at least `least`."""
+def list_of(inner: Check, length: int | None = None, least: int = 0, most: float = math.inf) -> Check:
+    """A check for lists whose entries all pass `inner`: `length` of them, if given, from `least` to `most`."""
 
     def check(value: Any, where: str) -> None:
         _list(value, where)
@@ -80,6 +80,8 @@ def list_of(inner: Check, length: int | None = None, least: int = 0) -> Check:
             raise ValueError(f"{where} has {len(value)} entries; it must have {length}")
         if len(value) < least:
             raise ValueError(f"{where} has {len(value)} entries; it must have at least {least}")
+        if len(value) > most:
+            raise ValueError(f"{where} has {len(value)} entries; it may have up to {most}")
         for position, entry in enumerate(value):
             inner(entry, f"{where}[{position}]")
 

@@ -113,7 +113,11 @@ def read_moment(path: str | os.PathLike) -> Moment:
         ValueError: it is none, or a promise can't be kept; one line that names the file and the place in it.
         OSError: it cannot be read.
     """
-    content = read_json(path, "write a moment as docs/dispatch.md describes")
+    return moment_in(read_json(path, "write a moment as docs/dispatch.md describes"), path)
+
+
+def moment_in(content: Any, path: str | os.PathLike) -> Moment:
+    """The moment that the JSON value of a file describes; errors as of `read_moment`."""
     try:
         return parse_moment(content)
     except ValueError as error:

@@ -14,7 +14,7 @@ from jaxvrp.envs.dispatch.env import Dispatch
 from jaxvrp.envs.dispatch.moment import Moment
 from jaxvrp.envs.dispatch.played import PlayedDay, day_of
 from jaxvrp.envs.dispatch.problem.cordeau import read_cordeau
-from jaxvrp.envs.dispatch.problem.day_file import NamedDay, read_days, unservable
+from jaxvrp.envs.dispatch.problem.day_file import REMEDY, NamedDay, day_in, read_days, unservable
 from jaxvrp.envs.dispatch.problem.instance import Instance
 from jaxvrp.envs.dispatch.problem.solution import Stop
 from jaxvrp.envs.dispatch.rules import State
@@ -38,10 +38,12 @@ def read(path: str | os.PathLike) -> Sequence[NamedDay | Moment]:
             return [read_cordeau(path)]
         except ValueError as error:  # `darp` reads such files, too, and says what is wrong with one
             raise UnknownFormatError(str(error)) from None
-    is_moment = suffix == ".json" and read_json(path, "write a day as docs/dispatch.md describes")
-    if isinstance(is_moment, dict) and is_moment.get("format") == moment.FORMAT:
-        return [moment.read_moment(path)]
-    return read_days(path)
+    if suffix != ".json":
+        return read_days(path)
+    content = read_json(path, REMEDY)
+    if isinstance(content, dict) and content.get("format") == moment.FORMAT:
+        return [moment.moment_in(content, path)]
+    return [day_in(content, path)]
 
 
 def solvers(problem: NamedDay | Moment, names: Sequence[str]) -> Sequence[str]:

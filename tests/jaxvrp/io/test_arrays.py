@@ -284,15 +284,33 @@ def test_a_declared_shape_is_not_believed(tmp_path, content, message):
     assert str(caught.value).startswith(str(path)) and str(caught.value).endswith("; save one")
 
 
-def test_a_file_that_memory_does_not_hold_is_refused_before_it_is_read(tmp_path, monkeypatch):
+def test_arrays_are_refused_by_their_headers_before_they_are_read(tmp_path, monkeypatch):
+    """A gigabyte of zeros is a megabyte in the file."""
     path = tmp_path / "large.npz"
-    np.savez_compressed(path, place=np.zeros((100_000, 2)))
-    monkeypatch.setattr(arrays_module, "host_bytes", lambda: 1_000_000)
-    with pytest.raises(ValueError, match=r"large\.npz is no readable .* larger than half of the memory\); save one$"):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("place.npy", "w") as member:
+        member.write(npy((2**26, 2), data=b""))
+        for _ in range(2**10):
+            member.write(bytes(2**20))
+    monkeypatch.setattr(np, "load", None)  # would be called
+    says = r"large\.npz is no readable .* \(its arrays take 1.07 GB, and up to 67.1 MB are read\); save one$"
+    with pytest.raises(ValueError, match=says):
         load(path)
-    monkeypatch.setattr(arrays_module, "host_bytes", lambda: 1_000)
-    with pytest.raises(ValueError, match=r"large\.npz is larger than 0\.0005 MB; give a smaller file$"):
+    with path.open("r+b") as file:
+        file.truncate(2**27)
+    with pytest.raises(ValueError, match=r"large\.npz is larger than 83.5 MB; give a smaller file$"):
         load(path)
+
+
+def test_more_arrays_or_problems_than_are_read_are_refused(tmp_path, monkeypatch):
+    with zipfile.ZipFile(tmp_path / "many.npz", "w") as archive:
+        for number in range(1_001):
+            archive.writestr(f"{number}.npy", b"")
+    with pytest.raises(ValueError, match=r"many\.npz is no readable .* \(it holds more than 1000 arrays\); save one$"):
+        load(tmp_path / "many.npz")
+    monkeypatch.setattr(arrays_module, "MOST_PROBLEMS", 2)
+    save_arrays(tmp_path / "batch.npz", FORMAT, SCHEMA, stack_arrays(SCHEMA, [errand()] * 3))
+    with pytest.raises(ValueError, match=r"batch\.npz: 3 problems; at most 2 are read from a file; save one$"):
+        load(tmp_path / "batch.npz")
 
 
 STORED = {name: np.asarray(value) for name, value in dataclasses.asdict(errand()).items()} | {"format": FORMAT}

@@ -37,6 +37,11 @@ TIMES = {"min": 1.0, "s": 1 / 60, "h": 60.0}
 SPEEDS = {"km/h": 1.0, "m/s": 3.6, "mph": 1.609344}
 """km/h of a unit."""
 
+MOST_REQUESTS, MOST_VEHICLES = 100_000, 1_000
+"""Of a day in a file."""
+
+REMEDY = "write a day as docs/dispatch.md describes"
+
 PLACE = list_of(number_from(-LARGEST), length=2)
 NOT_NEGATIVE, POSITIVE = number_from(0), number_from(0, itself=False)
 WINDOW = {f"{end}_{edge}": NOT_NEGATIVE for end in ("pickup", "dropoff") for edge in ("earliest", "deadline")}
@@ -58,7 +63,12 @@ VEHICLE = object_of_only(
 )
 UNITS = object_of_only({}, {"length": one_of(*LENGTHS), "time": one_of(*TIMES), "speed": one_of(*SPEEDS)})
 DAY = object_of_only(
-    {"format": one_of(FORMAT), "horizon": POSITIVE, "vehicles": list_of(VEHICLE), "requests": list_of(REQUEST)},
+    {
+        "format": one_of(FORMAT),
+        "horizon": POSITIVE,
+        "vehicles": list_of(VEHICLE, most=MOST_VEHICLES),
+        "requests": list_of(REQUEST, most=MOST_REQUESTS),
+    },
     {
         "name": text,
         "units": UNITS,
@@ -95,18 +105,19 @@ def read_days(path: str | os.PathLike) -> list[NamedDay]:
     """
     formats = {
         ".npz": FileFormat("jaxvrp.envs.dispatch.save", _load_quietly),
-        ".json": FileFormat(FORMAT, read_day),
+        ".json": FileFormat(FORMAT, lambda path: day_in(read_json(path, REMEDY), path)),
     }
     found = read_problems(path, formats, lambda read: () if isinstance(read, NamedDay) else read.load.shape[:-1])
-    days = [each if isinstance(each, NamedDay) else _numbered(each) for each in found]
-    for day in days:
-        never = [day.requests[request] for request in unservable(day.instance)]
-        if never:
-            more = f" and {len(never) - 1} more" if len(never) > 1 else ""
-            warnings.warn(
-                f"{path}: no vehicle can ever serve {never[0]}{more}; rejected whatever is done", stacklevel=2
-            )
-    return days
+    return [each if isinstance(each, NamedDay) else _warned(_numbered(each), path) for each in found]
+
+
+def _warned(day: NamedDay, path: str | os.PathLike) -> NamedDay:
+    """The day, after a warning of requests that no vehicle can ever serve."""
+    never = [day.requests[request] for request in unservable(day.instance)]
+    if never:
+        more = f" and {len(never) - 1} more" if len(never) > 1 else ""
+        warnings.warn(f"{path}: no vehicle can ever serve {never[0]}{more}; rejected whatever is done", stacklevel=2)
+    return day
 
 
 def _load_quietly(path: str | os.PathLike) -> Instance:
@@ -131,13 +142,12 @@ def _numbered(instance: Instance) -> NamedDay:
     return NamedDay(day, _names("request", [{}] * day.max_requests), _names("vehicle", [{}] * day.num_vehicles))
 
 
-def read_day(path: str | os.PathLike) -> NamedDay:
-    """Read a JSON day; errors as of `read_days`."""
-    content = read_json(path, "write a day as docs/dispatch.md describes")
+def day_in(content: Any, path: str | os.PathLike) -> NamedDay:
+    """The day that the JSON value of a file describes; warnings and errors as of `read_days`."""
     if not (isinstance(content, dict) and content.get("format") == FORMAT):
-        raise UnknownFormatError(f'{path} has no "format": "{FORMAT}"; write a day as docs/dispatch.md describes')
+        raise UnknownFormatError(f'{path} has no "format": "{FORMAT}"; {REMEDY}')
     try:
-        return parse_day(content)
+        return _warned(parse_day(content), path)
     except ValueError as error:
         raise DamagedFileError(f"{path}: {error}") from None
 
@@ -209,11 +219,10 @@ def _refuse_wrong_places(field: str, entries: Sequence[Mapping[str, Any]], place
 
 def _names(what: str, entries: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     names = [entry.get("id", f"{what}_{index}") for index, entry in enumerate(entries)]
+    seen: dict[str, int] = {}
     for index, name in enumerate(names):
-        if name in names[:index]:
-            raise ValueError(
-                f"{what}s[{index}].id: '{name}' is the id of {what}s[{names.index(name)}], too; rename one"
-            )
+        if (first := seen.setdefault(name, index)) < index:
+            raise ValueError(f"{what}s[{index}].id: '{name}' is the id of {what}s[{first}], too; rename one")
     return tuple(names)
 
 

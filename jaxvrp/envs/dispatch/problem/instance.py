@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections.abc import Sequence
@@ -33,6 +34,9 @@ from jaxvrp.io.limits import LEAST
 FORMAT = "jaxvrp-dispatch-1"
 
 MINUTES_PER_HOUR = 60.0
+
+MOST_PAIRS = 2_000_000
+"""Of a request and a vehicle: each is compared with each."""
 
 
 class Instance(struct.PyTreeNode):
@@ -196,6 +200,11 @@ def check(instance: Instance) -> None:
         ValueError: one line with what is wrong, of which request or vehicle, and the remedy.
     """
     counts = {"requests": np.size(instance.arrival), "vehicles": np.size(instance.capacity)}
+    if math.prod(counts.values()) > MOST_PAIRS:
+        most = MOST_PAIRS // counts["vehicles"]
+        raise ValueError(
+            f"a day of {counts['requests']} requests; with {counts['vehicles']} vehicles, give up to {most}"
+        )
     check_shapes(schema_of(SCHEMA, instance), instance, counts)
     instance = jax.tree.map(np.asarray, instance)
     _check_fleet(instance)

@@ -42,6 +42,9 @@ problems."""
 FARTHEST = 1000
 """Map units, and demands: beyond, `float32` is too coarse for `delivery_threshold`."""
 
+MOST_ENTRIES = 5_000
+"""Nodes, customers, drones: distances between all of two kinds have to fit into memory."""
+
 FEWEST_STEPS, MOST_STEPS = 4, 10_000
 """Of an episode."""
 
@@ -76,7 +79,7 @@ def _check(hint: Any) -> Check:
         return hint.__metadata__[0]
     # A tuple of parts, or a type beside None.
     first = _check(get_args(hint)[0])
-    return list_of(first, least=1) if get_origin(hint) is tuple else first
+    return list_of(first, least=1, most=MOST_ENTRIES) if get_origin(hint) is tuple else first
 
 
 @dataclasses.dataclass(frozen=True)
@@ -222,8 +225,10 @@ class FleetMap:
         for field in ("nodes", "customers", "drones"):
             _refuse_same_names(field, self.names(field))
         _refuse_mixed_fleet(self.drones)
+        capacities = [math.inf if drone.capacity is None else drone.capacity for drone in self.drones]
+        weakest = min(enumerate(capacities), key=lambda each: each[1])
         for index, customer in enumerate(self.customers):
-            self._check_customer(f"customers[{index}]", customer)
+            self._check_customer(f"customers[{index}]", customer, weakest)
         if not FEWEST_STEPS <= self.max_steps <= MOST_STEPS:
             raise ValueError(
                 f"horizon: {self.horizon:g} is {self.max_steps} steps of {self.whole_scale.time:g}; it must be "
@@ -231,8 +236,8 @@ class FleetMap:
             )
         self.instance()
 
-    def _check_customer(self, place: str, customer: Customer) -> None:
-        """Raise a ValueError if there can be no such customer."""
+    def _check_customer(self, place: str, customer: Customer, weakest: tuple[int, float]) -> None:
+        """Raise a ValueError if there can be no such customer; `weakest` is the drone that carries least, and what."""
         start, end = customer.window or (0.0, self.horizon)
         if end < start:
             raise ValueError(f"{place}.window: end {end:g} before start {start:g}")
@@ -240,12 +245,12 @@ class FleetMap:
             raise ValueError(f"{place}.window: end {end:g} after the horizon {self.horizon:g}")
         if customer.known_from is not None and customer.known_from > self.horizon:
             raise ValueError(f"{place}.known_from: {customer.known_from:g} after the horizon {self.horizon:g}")
-        for index, drone in enumerate(self.drones):
-            if drone.capacity is not None and customer.demand > drone.capacity:
-                raise ValueError(
-                    f"{place}.demand: {customer.demand:g} is more than drones[{index}] carries "
-                    f"({drone.capacity:g}); any drone may be sent to any customer"
-                )
+        index, capacity = weakest
+        if customer.demand > capacity:
+            raise ValueError(
+                f"{place}.demand: {customer.demand:g} is more than drones[{index}] carries "
+                f"({capacity:g}); any drone may be sent to any customer"
+            )
 
     @property
     def whole_scale(self) -> WholeScale:
@@ -550,11 +555,10 @@ def _steps(time: float, length: float, rounded: Callable[[float], int]) -> int:
 
 def _refuse_same_names(field: str, names: Sequence[str]) -> None:
     """Raise a ValueError if two entries of a list have the same name, given or by default."""
+    seen: dict[str, int] = {}
     for index, name in enumerate(names):
-        if name in names[:index]:
-            raise ValueError(
-                f"{field}[{index}].id: {shown(name)} is {field}[{names.index(name)}] already; give another"
-            )
+        if (first := seen.setdefault(name, index)) < index:
+            raise ValueError(f"{field}[{index}].id: {shown(name)} is {field}[{first}] already; give another")
 
 
 def _refuse_mixed_fleet(drones: Sequence[Drone]) -> None:

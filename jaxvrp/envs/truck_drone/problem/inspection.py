@@ -49,7 +49,7 @@ def reach_of(fleet_map: FleetMap, env: TruckDrone) -> Reach:
     """The reach from the nodes and from the start of the truck; `env` is that of the map."""
     places = _points([*(node.position for node in fleet_map.nodes), fleet_map.truck.position])
     customers = _points([customer.position for customer in fleet_map.customers])
-    gap = np.linalg.norm(customers[:, None] - places, axis=2).min(axis=1)
+    gap = _nearest(customers, places)
     demand = np.array([customer.demand for customer in fleet_map.customers]) / fleet_map.whole_scale.demand
     laden = 1.0 + float(env.parameters.get("payload_factor", 0.0)) * demand
     stride = fleet_map.drones[0].speed * fleet_map.whole_scale.time
@@ -111,7 +111,7 @@ def _mixed(fleet_map: FleetMap) -> Iterator[str]:
     length = fleet_map.amount("length")
     nodes = _points([fleet_map.truck.position, *(node.position for node in fleet_map.nodes)])
     customers = _points([customer.position for customer in fleet_map.customers])
-    gap, extent = np.linalg.norm(customers[:, None] - nodes, axis=2).min(axis=1), _extent(nodes)
+    gap, extent = _nearest(customers, nodes), _extent(nodes)
     far = np.flatnonzero(gap > FAR * extent)
     if extent and far.size:
         more = f" and {far.size - 1} more" if far.size > 1 else ""
@@ -179,6 +179,11 @@ def _places(fleet_map: FleetMap) -> np.ndarray:
     nodes, customers = fleet_map.nodes, fleet_map.customers
     positions = [*(node.position for node in nodes), *(customer.position for customer in customers)]
     return _points([fleet_map.truck.position, *positions])
+
+
+def _nearest(customers: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """`f64[C]`, from each customer to the nearest place; row by row, as a table of all takes much memory."""
+    return np.array([np.linalg.norm(customer - places, axis=1).min() for customer in customers])
 
 
 def _points(positions: Sequence[tuple[float, float]]) -> np.ndarray:
