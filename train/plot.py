@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 
 from jaxvrp import registry
 from jaxvrp.io.command_line import Parser, UserError, check_picture_path, refuse_overwriting
+from jaxvrp.io.json_files import LARGEST_JSON
+from jaxvrp.io.whole_files import read_bytes
 from jaxvrp.io.yaml_text import read_yaml
 from jaxvrp.pictures import STILLS, save_still
 from jaxvrp.toolbox import Headline
@@ -133,7 +135,7 @@ def common_baselines(runs: Iterable[Run]) -> dict[str, dict[str, float]]:
     written = []
     for run in runs:
         with contextlib.suppress(OSError, ValueError, RecursionError):  # not there, or damaged
-            written.append(json.loads((run.folder / "summary.json").read_bytes()))
+            written.append(json.loads(read_bytes(run.folder / "summary.json", LARGEST_JSON)))
     written = [summary for summary in written if isinstance(summary, dict) and summary]
     for summary in written:
         for name, figures in summary.items():

@@ -122,9 +122,9 @@ def check_numbers(schema: Schema, arrays: Mapping[str, np.ndarray]) -> None:
         ValueError: one line with the field and the number.
     """
     for name, field in schema.items():
-        largest = LARGEST if field.kind is float else LARGEST_WHOLE + 1
+        # Of 64 bits: compared with it, numbers are converted piece by piece, not all at once.
+        largest = np.float64(LARGEST if field.kind is float else LARGEST_WHOLE + 1)
         array = np.asarray(arrays[name])
-        # Without copies as numbers of 64 bits: files may hold many.
         too_large = np.isfinite(array) & ((array >= largest) | (array <= -largest))
         if too_large.any():
             raise ValueError(f"{name} holds {array[too_large][0]:g}; numbers must be below {largest:g} in size")

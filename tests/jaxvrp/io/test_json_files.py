@@ -1,7 +1,9 @@
 """JSON of others: what is read is what was written, and the rest is one line."""
 
 import json
+import os
 import re
+import time
 
 import pytest
 from hypothesis import given, settings
@@ -76,3 +78,25 @@ def test_bytes_that_are_no_text_are_refused(tmp_path):
 def test_a_missing_file_stays_an_operating_system_error(tmp_path):
     with pytest.raises(FileNotFoundError):
         read_json(tmp_path / "none.json", "write another")
+
+
+def test_a_late_second_key_is_found_in_linear_time(tmp_path):
+    text = json.dumps({f"k{number}": number for number in range(200_000)})
+    start = time.process_time()
+    with pytest.raises(ValueError, match=r"^the key 'k199999' stands twice in an object$"):
+        parse_json(f'{text[:-1]}, "k199999": 1}}')
+    assert time.process_time() - start < 5  # counting each name took minutes
+
+
+def test_files_that_take_long_are_refused_before_they_are_parsed(tmp_path):
+    path = tmp_path / "many.json"
+    path.write_text(f"[{'[],' * 500_000}[]]")
+    with pytest.raises(ValueError, match=r"many\.json holds more than 1000000 values; give a smaller file$"):
+        read_json(path, "write another")
+    os.truncate(path, 2**40)
+    with pytest.raises(ValueError, match=r"many\.json is larger than 16\.8 MB; give a smaller file$"):
+        read_json(path, "write another")
+    path.unlink()
+    path.symlink_to("/dev/zero")
+    with pytest.raises(ValueError, match=r"many\.json is a device; give a file$"):
+        read_json(path, "write another")

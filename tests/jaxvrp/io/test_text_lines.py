@@ -1,11 +1,11 @@
 """Lines of text: what is read, and that a mistake is named with file, line, expectation and remedy."""
 
+import os
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
-from jaxvrp.io import text_lines
 from jaxvrp.io.json_files import read_json
 from jaxvrp.io.text_lines import Line, read_lines, read_table
 from jaxvrp.io.whole_files import decode_text
@@ -139,9 +139,18 @@ def test_a_line_without_end_is_refused(file):
 
 
 @pytest.mark.skipif(not Path("/dev/zero").exists(), reason="there is no file without end here")
-def test_a_file_without_end_is_refused(monkeypatch):
-    monkeypatch.setattr(text_lines, "LARGEST_TEXT", 10_000_000)
-    assert refused(read_lines, "/dev/zero", "a list") == "/dev/zero is larger than 10 MB; give a smaller file"
+def test_a_file_without_end_is_refused(tmp_path):
+    (tmp_path / "endless.txt").symlink_to("/dev/zero")
+    assert refused(read_lines, tmp_path / "endless.txt", "a list").endswith("endless.txt is a device; give a file")
+
+
+def test_a_file_that_takes_long_is_refused_before_its_lines_are_read(file):
+    path = file(b"1\n" * 100_001)
+    assert refused(read_lines, path, "a list") == f"{path} has more than 100000 lines; give a smaller file"
+    path = file(b"1\n" * 100_000)
+    assert len(read_lines(path, "a list")) == 100_000
+    os.truncate(path, 2**40)
+    assert refused(read_lines, path, "a list") == f"{path} is larger than 8.39 MB; give a smaller file"
 
 
 def test_an_error_names_file_line_expectation_and_remedy():

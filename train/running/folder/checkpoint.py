@@ -25,7 +25,7 @@ import shutil
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import jax
@@ -33,7 +33,9 @@ import numpy as np
 from jax.experimental import multihost_utils
 
 from jaxvrp.io.command_line import UserError
-from jaxvrp.io.whole_files import naming, write_json
+from jaxvrp.io.json_files import LARGEST_JSON
+from jaxvrp.io.machine_memory import bytes_of
+from jaxvrp.io.whole_files import naming, read_bytes, write_json
 from train.running.folder.lock import cannot
 
 CONTENTS = "contents.json"
@@ -42,6 +44,9 @@ VERSION = 1
 
 PARTIAL = ".partial-"
 """What the names of incomplete checkpoints begin with."""
+
+BESIDE_ARRAYS = 2**24
+"""Bytes of a checkpoint that are no arrays; it has fewer."""
 
 STATE = "state"
 """The subfolder that orbax writes the arrays into."""
@@ -175,7 +180,7 @@ class Checkpoints:
     def _read_contents(self, update: int) -> Contents:
         path = self.folder / str(update) / CONTENTS
         try:
-            values = json.loads(path.read_bytes())
+            values = json.loads(read_bytes(path, LARGEST_JSON))
             version = values.get("version")
             contents = Contents(**values) if version == VERSION else None
             if contents is not None and not contents.is_sound:
@@ -193,9 +198,11 @@ class Checkpoints:
 
     def _fault(self, update: int, like: Any) -> str | None:
         """Why a checkpoint cannot be read into `like`; None if it can."""
-        contents = self._read_contents(update)
+        contents, folder = self._read_contents(update), self.folder / str(update)
         try:
-            found = _checksums(self.folder / str(update))
+            if odd := _odd_file(folder, contents.files, 2 * bytes_of(like) + BESIDE_ARRAYS):
+                return odd
+            found = _checksums(folder)
         except OSError as error:
             raise self._unreadable(update, error) from None
         damaged = next((name for name, checksum in contents.files.items() if found.get(name) != checksum), None)
@@ -325,6 +332,21 @@ def _flush(path: pathlib.Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _odd_file(folder: pathlib.Path, names: Collection[str], largest: int) -> str | None:
+    """What orbax must not open, as it could be endless: what is no file, or none of `names`, or has more bytes."""
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        if path.is_dir() or name == CONTENTS:
+            continue
+        if not path.is_file():
+            return f"{name} is no file"
+        if name not in names and not path.name.startswith("."):  # file managers leave such files
+            return f"{name} was added"
+        if path.stat().st_size > largest:
+            return f"{name} is larger than its arrays"
+    return None
 
 
 def _checksums(folder: pathlib.Path) -> dict[str, str]:

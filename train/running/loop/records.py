@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from jaxvrp.io.command_line import UserError
 from jaxvrp.io.limits import LARGEST
-from jaxvrp.io.whole_files import write_whole
+from jaxvrp.io.whole_files import read_bytes, write_whole
 
 METRICS, TIMING = "metrics.jsonl", "timing.jsonl"
 
@@ -23,6 +24,9 @@ START = "start.json"
 
 COUNTERS = {METRICS: ("update", "env_steps"), TIMING: ("update",)}
 """By file: what every record counts, beside its figures."""
+
+LARGEST_RECORDS = 2**27
+"""Bytes of a file of records."""
 
 MOST_RANGES = 5
 """More ranges of lines or updates are not listed in a message."""
@@ -45,7 +49,10 @@ def read_lines(path: pathlib.Path) -> list[Line]:
     A record has positive counters (`COUNTERS`), and figures that are None, numbers of float32, or arrays of them, each
     of the shape that most records of the file give it. Anything else is damaged.
     """
-    texts = path.read_bytes().split(b"\n") if path.exists() else []
+    try:
+        texts = read_bytes(path, LARGEST_RECORDS).split(b"\n") if path.exists() else []
+    except ValueError as error:
+        raise UserError(str(error)) from None
     if texts and not texts[-1]:
         texts.pop()
     read = [_record_and_shapes(text, COUNTERS[path.name]) for text in texts]
@@ -69,7 +76,7 @@ def read_start(folder: pathlib.Path) -> list[Record]:
     """The record of the evaluation before the first update of a run; none if there is no whole file."""
     path = folder / START
     try:
-        record = json.loads(path.read_bytes()) if path.exists() else None
+        record = json.loads(read_bytes(path, LARGEST_RECORDS)) if path.exists() else None
         if not isinstance(record, dict) or record.get("env_steps") != 0:
             return []
         return [{name: value for name, value in record.items() if value is None or _shape(value) is not None}]

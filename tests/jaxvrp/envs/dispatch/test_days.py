@@ -3,6 +3,7 @@
 import csv
 import functools
 import json
+import time
 import warnings
 
 import flax.serialization
@@ -14,7 +15,7 @@ import jaxvrp
 from jaxvrp.envs.dispatch import live, save, stack
 from jaxvrp.envs.dispatch.baselines.greedy import AcceptActor
 from jaxvrp.envs.dispatch.env import DISPATCHER
-from jaxvrp.envs.dispatch.plan import plan_of
+from jaxvrp.envs.dispatch.plan import plan_of, read
 from jaxvrp.envs.dispatch.problem.day_file import FORMAT, parse_day, read_days
 from jaxvrp.episodes import record_episode
 from jaxvrp.io.json_files import parse_json
@@ -249,3 +250,17 @@ def test_plans_between_decisions(town):
     assert not state.done and live.pending(day, state)["south"] == begin[1:], "what a vehicle drives to is committed"
     with pytest.raises(ValueError, match="does not fit into max_requests 8 and 2 vehicles"):
         live.with_requests(env, state, parse_day({**town, "requests": [ride(str(i), 5) for i in range(9)]}))
+
+
+def test_a_large_day_is_read_in_linear_time_and_a_larger_one_is_refused_by_its_size(town, write):
+    """A quarter of this size took a second, as each name was compared with all before."""
+    town["requests"] = [ride(str(number), 5) for number in range(20_000)]
+    file, start = write(json.dumps(town), "large.json"), time.process_time()
+    (day,) = read(file)
+    assert time.process_time() - start < 5
+    assert len(day.requests) == 20_000 and day.requests[-1] == "19999"
+    vehicle = town["vehicles"][0]
+    with pytest.raises(ValueError, match=r"^vehicles has 1001 entries; it may have up to 1000$"):
+        parse_day({**town, "vehicles": [{**vehicle, "id": str(number)} for number in range(1_001)]})
+    with pytest.raises(ValueError, match=r"^a day of 20000 requests; with 101 vehicles, give up to 19801$"):
+        parse_day({**town, "vehicles": [{**vehicle, "id": str(number)} for number in range(101)]})

@@ -4,6 +4,7 @@ import copy
 import json
 import math
 import pathlib
+import time
 
 import chex
 import jax
@@ -399,3 +400,21 @@ def test_nobody_is_called_as_one_without_a_name_is():
     del town["nodes"][0]["id"]
     with pytest.raises(ValueError, match=r"^nodes\[1\]\.id: 'node_0' is nodes\[0\] already; give another$"):
         parse_map(town)
+
+
+@pytest.mark.parametrize("field", ["customers", "nodes", "drones"])
+def test_maps_that_are_too_large_are_refused_by_their_size(field):
+    """Names and capacities are compared in linear time, and only where sizes are right."""
+    entries = [{**TOWN[field][0], "id": str(number)} for number in range(100_000)]
+    start = time.process_time()
+    with pytest.raises(ValueError, match=f"^{field} has 100000 entries; it may have up to 5000$"):
+        parse_map({**TOWN, field: entries})
+    parse_map({**TOWN, field: entries[:5_000]})
+    assert time.process_time() - start < 5
+
+
+def test_the_drone_that_carries_least_decides():
+    drones = [{**TOWN["drones"][0], "id": f"d{capacity}", "capacity": capacity} for capacity in (6, 5)]
+    customers = [{**TOWN["customers"][0], "demand": 5.5}]
+    with pytest.raises(ValueError, match=r"^customers\[0\]\.demand: 5\.5 is more than drones\[1\] carries \(5\); any"):
+        parse_map({**TOWN, "drones": drones, "customers": customers})

@@ -235,3 +235,20 @@ def test_arrays_that_were_changed_are_found(folder):
     wider = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), state_of(0))
     with pytest.raises(UserError, match=r"\['update'\] is int32\[\], this run has int32\[2\]"):
         Checkpoints(folder).load(wider, 1)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (lambda state: (state / "d" / "more").symlink_to("/dev/zero"), "state/d/more is no file"),
+        (lambda state: (state / "array_metadatas" / "more").write_text(""), "state/array_metadatas/more was added"),
+        (lambda state: os.truncate(next((state / "d").iterdir()), 2**40), "is larger than its arrays"),
+    ],
+)
+def test_files_that_may_be_endless_are_not_opened(spoil, says, folder):
+    spoil(folder / "2" / "state")
+    with pytest.raises(UserError, match=rf"damaged .*{says}.* go on from update 1"):
+        loaded(folder)
+    assert loaded(folder, 1) == 1
+    (folder / "1" / ".DS_Store").write_text("")
+    assert loaded(folder, 1) == 1
