@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from jaxvrp.io.limits import LARGEST
-from jaxvrp.io.whole_files import LARGEST_TEXT, decode_text, read_bytes
+from jaxvrp.io.whole_files import LARGEST_TEXT, UnreadableError, decode_text, read_bytes
 
 LONGEST_LINE = 10_000
 """Characters; the `csv` module takes fields of up to 131 072."""
