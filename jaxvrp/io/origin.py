@@ -16,8 +16,12 @@ FAR = 4.0
 """Numbers are far from zero if they are larger than so many times their span: `float32` loses two of its 24 bits."""
 
 
-def origin_of(rows: ArrayLike) -> Any:
-    """The least of finite numbers `f[n]`, or of each column of `f[n, k]`, where one is far from zero; else 0.
+FAR_IN_TIME = 50.0
+"""Likewise where nothing says when a clock begins: on one that begins at zero, little happens so late."""
+
+
+def origin_of(rows: ArrayLike, far: float = FAR) -> Any:
+    """The least of finite numbers `f[n]`, or of each column of `f[n, k]`, where one is `far` from zero; else 0.
 
     The span of all columns together counts, in whatever unit.
 
@@ -31,7 +35,7 @@ def origin_of(rows: ArrayLike) -> Any:
     low = np.where(finite, table, np.inf).min(axis=0)
     high = np.where(finite, table, -np.inf).max(axis=0)
     span = (high - low).max()
-    is_far = np.isfinite(low) & (np.maximum(np.abs(low), np.abs(high)) > FAR * span)
+    is_far = np.isfinite(low) & (np.maximum(np.abs(low), np.abs(high)) > far * span)
     return np.where(is_far, low, 0.0)
 
 

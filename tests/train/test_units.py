@@ -1,6 +1,7 @@
 """One problem in other units, or on another clock or map, is the same problem: the same plan, its numbers moved."""
 
 import json
+import pathlib
 
 import numpy as np
 import pytest
@@ -169,6 +170,51 @@ def test_tandems_on_another_clock(plans, tmp_path):
     found.write(tmp_path / "plan.html")
     found.draw(tmp_path / "plan.svg")
     assert json.dumps(EPOCH) in (tmp_path / "plan.html").read_text()
+
+
+def town(path, *, length=1.0, time=1.0, clock=0.0, place=(0.0, 0.0)):
+    """The market town, in other units, or on another clock and map."""
+    content = json.loads(pathlib.Path("docs/maps/market_town.json").read_text())
+    del content["scale"]
+    content["horizon"] = content["horizon"] * time + clock
+    for entry in [content["truck"], *content["nodes"], *content["customers"]]:
+        entry["position"] = (np.array(entry["position"]) * length + place).tolist()
+    for customer in content["customers"]:
+        if "window" in customer:
+            customer["window"] = (np.array(customer["window"]) * time + clock).tolist()
+    for vehicle in [content["truck"], *content["drones"]]:
+        vehicle["speed"] *= length / time
+    for drone in content["drones"]:
+        drone |= {"range": drone["range"] * length, "hover_time": drone["hover_time"] * time}
+        drone["recharge_time"] *= time
+    path.write_text(json.dumps(content))
+    return path
+
+
+@pytest.fixture(scope="module")
+def plan_of_town(tmp_path_factory):
+    """The plan in metres and minutes."""
+    return solve.solve(town(tmp_path_factory.mktemp("town") / "town.json"), method="greedy").plan
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_a_map_in_other_units(plan_of_town, tmp_path, scale):
+    path = town(tmp_path / "town.json", length=scale, time=scale)
+    plan = solve.solve(path, method="greedy").plan
+    assert plan["routes"] == plan_of_town["routes"]
+    times, others = ([event["end"] for event in each["events"]] for each in (plan, plan_of_town))
+    np.testing.assert_allclose(np.array(times) / scale, others)
+
+
+def test_a_map_on_another_clock_and_grid(plan_of_town, tmp_path):
+    found = solve.solve(town(tmp_path / "town.json", clock=EPOCH / 60, place=GRID), method="greedy")
+    assert found.plan["routes"] == plan_of_town["routes"]
+    for name in ("end", "x"):
+        moved, before = (np.array([event[name] for event in each["events"]]) for each in (found.plan, plan_of_town))
+        np.testing.assert_allclose(moved, before + (EPOCH / 60 if name == "end" else GRID[0]), rtol=1e-9)
+    found.write(tmp_path / "plan.html")
+    found.draw(tmp_path / "plan.svg")
+    assert f'"start": {EPOCH / 60!r}' in (tmp_path / "plan.html").read_text()
 
 
 def times_of(plan, *names):

@@ -258,7 +258,7 @@ class _Planner:
             "customer": self.customers[index],
             "position": list(customer.position),
             "demand": customer.demand,
-            "window": list(customer.window or (0.0, self.map.horizon)),
+            "window": list(customer.window or (self.map.clock, self.map.horizon)),
         }
         if server == NOBODY:
             return {**entry, **dict.fromkeys(("drone", "time", "waited", "late"))}

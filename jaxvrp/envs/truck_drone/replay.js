@@ -242,9 +242,9 @@ function exampleDrone(text, dress) {
 function customerMark(svg, [x, y], customer, at) {
   const group = draw("g", { class: "customer", transform: `translate(${x} ${y})` }, svg);
   const by = customer.served_by === null ? "" : ` by ${droneName(customer.served_by)}`;
-  const end = `${clockNumber(deadline(customer))}${clockUnit()}`;
+  const end = `${clockMoment(deadline(customer))}${clockUnit()}`;
   const words = [
-    customer.opens > 0 ? `window ${clockNumber(customer.opens)} to ${end}` : `deadline ${end}`,
+    customer.opens > 0 ? `window ${clockMoment(customer.opens)} to ${end}` : `deadline ${end}`,
     ...(customer.known_from > 0 ? [`known from ${moment(customer.known_from)}`] : []),
     ...(customer.served_at === null ? [] : [`served at ${moment(customer.served_at)}${by}${lateness(customer)}`]),
   ];

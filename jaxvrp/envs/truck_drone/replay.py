@@ -39,6 +39,7 @@ from jaxvrp.replay.common import as_json, common_entries
 from jaxvrp.replay.reasons import shown_amount
 from jaxvrp.replay.schema import (
     POINT,
+    all_of,
     boolean,
     list_of,
     number,
@@ -96,7 +97,7 @@ def label_episode(fleet_map: FleetMap, episode: dict[str, Any]) -> dict[str, Any
         field: [{**entry, "name": name} for entry, name in zip(episode[field], names[field], strict=True)]
         for field in names
     }
-    words = _words_of(fleet_map)
+    words, scale = _words_of(fleet_map), fleet_map.whole_scale
     steps = [_renamed(step, words) for step in episode["steps"]]
     left = episode["shortfalls"]
     entries = [{name: words(text) for name, text in entry.items()} for entry in left["entries"]]
@@ -109,8 +110,8 @@ def label_episode(fleet_map: FleetMap, episode: dict[str, Any]) -> dict[str, Any
         **named,
         "title": fleet_map.name or episode["title"],
         "map": {axis: [float(at) - half, float(at) + half] for axis, at in zip("xy", middle, strict=True)},
-        "clock": {"step": fleet_map.whole_scale.time, "unit": fleet_map.units.get("time", "")},
-        "length": {"scale": fleet_map.whole_scale.length, "unit": fleet_map.units.get("length", "")},
+        "clock": {"step": scale.time, "unit": fleet_map.units.get("time", ""), "start": scale.clock},
+        "length": {"scale": scale.length, "unit": fleet_map.units.get("length", "")},
         "actions": {
             "truck": ["STAY", *(f"{verb} {name}" for verb, objects in truck for name in objects)],
             "drone": ["HOVER", "RETURN", *(f"DELIVER {name}" for name in customers)],
@@ -127,7 +128,7 @@ def _words_of(fleet_map: FleetMap) -> Callable[[str], str]:
     patterns: list[tuple[str, Callable[[str], str]]] = [
         (r"\bcustomer (\d+)", lambda number: customers[int(number)]),
         (r"\bdrone_(\d+)", lambda number: drones[int(number)]),
-        (r"\bstep (\d+)", lambda step: time(int(step) * scale.time)),
+        (r"\bstep (\d+)", lambda step: time(scale.moment(int(step)))),
         (r"(\d+) steps?\b", lambda steps: time(int(steps) * scale.time)),
         (r"(?<=truck by |reach by )(\d[\d.]*)", lambda far: length(float(far) * scale.length)),
         (r"(\d[\d.]*)(?= from it)", lambda far: length(float(far) * scale.length)),
@@ -238,4 +239,5 @@ def check_episode(episode: dict[str, Any]) -> None:
             )
         ),
     )(episode, "")
-    optional_keys(clock=object_with(step=number, unit=text), length=object_with(scale=number, unit=text))(episode, "")
+    clock = all_of(object_with(step=number, unit=text), optional_keys(start=number))
+    optional_keys(clock=clock, length=object_with(scale=number, unit=text))(episode, "")

@@ -87,12 +87,13 @@ function swatch(svg, { kind, colour = "none", edge = "none", dash = "" }) {
 function timeAxis(svg, x, range, tall) {
   const width = x(range[1]) - x(range[0]);
   const step = episode.clock?.step ?? 1;
+  const start = episode.clock?.start ?? 0;
   const ticks = niceTicks(
-    range.map((time) => time * step),
+    range.map((time) => start + time * step),
     clamp(Math.floor(width / 75), 2, 8),
   );
   ticks.forEach((tick, at) => {
-    const place = px(x(tick / step));
+    const place = px(x((tick - start) / step));
     const text = `${shown(tick)}${at === ticks.length - 1 ? clockUnit() : ""}`;
     draw("line", { class: "axis", x1: place, x2: place, y1: tall - 16, y2: tall - 12 }, svg);
     draw("text", { class: "tiny", x: place, y: tall - 2, "text-anchor": "middle" }, svg, text);

@@ -201,7 +201,7 @@ function timeText(time) {
     return own.text(((clock - low) / (high - low || 1)) * own.length);
   }
   const now = steps[Math.min(Math.floor(time), LAST)].step;
-  return episode.clock ? `${clockNumber(now)} of ${moment(steps[LAST].step)}` : `step ${now} of ${steps[LAST].step}`;
+  return episode.clock ? `${clockMoment(now)} of ${moment(steps[LAST].step)}` : `step ${now} of ${steps[LAST].step}`;
 }
 
 /** The last event up to now, in words. */

@@ -91,8 +91,11 @@ function shown(x) {
 const clockNumber = (time) => Number((time * (episode.clock?.step ?? 1)).toPrecision(6));
 const clockUnit = () => (episode.clock?.unit ? ` ${episode.clock.unit}` : "");
 
-/** When a step was, in words. */
-const moment = (step) => (episode.clock ? `${clockNumber(step)}${clockUnit()}` : `step ${step}`);
+/** When a step was: where clocks begin, and so much later. */
+const clockMoment = (step) => (episode.clock?.start ?? 0) + clockNumber(step);
+
+/** The same in words. */
+const moment = (step) => (episode.clock ? `${clockMoment(step)}${clockUnit()}` : `step ${step}`);
 
 /** A text of at most so many characters. */
 const cut = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);

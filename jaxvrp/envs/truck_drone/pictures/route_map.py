@@ -42,13 +42,14 @@ MAP_UNITS: LengthUnit = ("map units", 1.0)
 
 @dataclasses.dataclass(frozen=True)
 class Labels:
-    """What a picture calls drones, customers and nodes, and its unit of time, of which a step has `step`."""
+    """What a picture calls drones, customers and nodes; its unit of time, and how a step and the first one count in it."""
 
     drones: tuple[str, ...]
     customers: tuple[str, ...]
     nodes: tuple[str, ...]
     step: float = 1.0
     time_unit: str = "step"
+    clock: float = 0.0
 
     @property
     def are_names(self) -> bool:
@@ -64,7 +65,15 @@ class Labels:
 
     def time(self, step: ArrayLike) -> str:
         """When a step ends."""
-        return f"{int(np.asarray(step)) * self.step:.6g}"
+        return _shown(self.clock + int(np.asarray(step)) * self.step)
+
+    def lasting(self, steps: ArrayLike) -> str:
+        """How long so many steps are."""
+        return _shown(int(np.asarray(steps)) * self.step)
+
+
+def _shown(time: float) -> str:
+    return f"{time:.6g}" if abs(time) < 1e6 else f"{time:.12g}"
 
 
 LONGEST = 16
@@ -85,7 +94,8 @@ def labels_of_map(fleet_map: FleetMap) -> Labels:
     drones, customers, nodes = (
         tuple(cut(name, LONGEST) for name in fleet_map.names(field)) for field in ("drones", "customers", "nodes")
     )
-    return Labels(drones, customers, nodes, fleet_map.whole_scale.time, fleet_map.units.get("time", "time"))
+    scale, unit = fleet_map.whole_scale, fleet_map.units.get("time", "time")
+    return Labels(drones, customers, nodes, scale.time, unit, scale.clock)
 
 
 def draw_nodes(axes: Any, episode: Episode, labels: Labels) -> None:
@@ -123,7 +133,7 @@ def time_axis(axes: Any, last: int, title: str, labels: Labels) -> None:
 
         ticks = MaxNLocator(8).tick_values(0, last * labels.step)
         axes.xaxis.set_major_locator(FixedLocator([tick / labels.step for tick in ticks if tick <= last * labels.step]))
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda step, _: f"{step * labels.step:.6g}"))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda step, _: _shown(labels.clock + step * labels.step)))
     else:
         axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_xlabel(labels.time_unit, fontsize=8, labelpad=1)

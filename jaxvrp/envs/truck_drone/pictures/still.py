@@ -286,7 +286,7 @@ def _draw_delivery(
     axes.plot(step, row, "o", color=route_map.service_colour(episode, customer), **dot)
     if font:
         side, align = (-1, "right") if step > 0.75 * horizon else (1, "left")
-        text = _service(episode, customer, labels) + (f" ({labels.time(late)} late)" if late else "")
+        text = _service(episode, customer, labels) + (f" ({labels.lasting(late)} late)" if late else "")
         shade = pictures.text_colour(route_map.drone_style(episode.server[customer])["color"])
         place = {"xytext": (side * 0.6 * font, 0), "textcoords": "offset points", "ha": align}
         axes.annotate(text, (step if side > 0 else step - late, row), **place, **beside, color=shade)

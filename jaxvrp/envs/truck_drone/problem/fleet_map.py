@@ -25,6 +25,7 @@ from jaxvrp.envs.truck_drone.problem.instance import Instance
 from jaxvrp.io.json_files import plain, read_json
 from jaxvrp.io.limits import LARGEST
 from jaxvrp.io.messages import shown
+from jaxvrp.io.origin import FAR_IN_TIME, origin_of
 from jaxvrp.io.problem_files import DamagedFileError, UnknownFormatError
 from jaxvrp.io.whole_files import write_text
 from jaxvrp.replay.reasons import shown_amount
@@ -107,6 +108,8 @@ class WholeScale:
     center: Point
     time: float
     demand: float
+    clock: float
+    """When the episode begins, in time units."""
 
     def place(self, position: ArrayLike) -> list[float]:
         """A place of the simulator (`f32[2]`, map units) in the units of the map, to a millionth of a map unit."""
@@ -115,7 +118,7 @@ class WholeScale:
 
     def moment(self, step: ArrayLike) -> float:
         """When a step ends, in the units of the map."""
-        return float(f"{int(np.asarray(step)) * self.time:.12g}")
+        return self.clock + float(f"{int(np.asarray(step)) * self.time:.12g}")
 
     def distance(self, length: ArrayLike) -> float:
         """A length in map units in the units of the map, to a millionth of a map unit."""
@@ -231,7 +234,7 @@ class FleetMap:
             self._check_customer(f"customers[{index}]", customer, weakest)
         if not FEWEST_STEPS <= self.max_steps <= MOST_STEPS:
             raise ValueError(
-                f"horizon: {self.horizon:g} is {self.max_steps} steps of {self.whole_scale.time:g}; it must be "
+                f"horizon: {self.duration:g} is {self.max_steps} steps of {self.whole_scale.time:g}; it must be "
                 f"{FEWEST_STEPS} to {MOST_STEPS}: change scale.time"
             )
         self.instance()
@@ -270,12 +273,27 @@ class FleetMap:
         length = scale.length or float(np.abs(places - np.array(center)).max()) / REACH
         if length <= 0:
             raise ValueError("scale.length is missing, and all places are one; give it")
-        return WholeScale(length, center, scale.time or self.horizon / STEPS, scale.demand or 1.0)
+        time = scale.time or self.duration / STEPS
+        return WholeScale(length, center, time, scale.demand or 1.0, self.clock)
+
+    @property
+    def clock(self) -> float:
+        """When the episode begins: at 0, or, on a clock that is far from that, at the first time that a customer names.
+
+        See `jaxvrp.io.origin`.
+        """
+        named = [customer.window[0] for customer in self.customers if customer.window]
+        return float(origin_of([*named, self.horizon], FAR_IN_TIME)) if named else 0.0
+
+    @property
+    def duration(self) -> float:
+        """Time units of an episode."""
+        return self.horizon - self.clock
 
     @property
     def max_steps(self) -> int:
         """Steps of the horizon."""
-        return _steps(self.horizon, self.whole_scale.time, math.floor)
+        return _steps(self.duration, self.whole_scale.time, math.floor)
 
     def names(self, field: str) -> list[str]:
         """The names of `nodes`, `customers` or `drones`; an entry without a name is `node_0` and so on."""
@@ -307,16 +325,17 @@ class FleetMap:
             ValueError: a window lies within one step.
         """
         scale, customers = self.whole_scale, self.customers
-        windows = [customer.window or (0.0, self.horizon) for customer in customers]
-        starts = [_steps(start, scale.time, math.ceil) for start, _ in windows]
-        ends = [_steps(end, scale.time, math.floor) for _, end in windows]
+        windows = [customer.window or (self.clock, self.horizon) for customer in customers]
+        starts = [_steps(start - self.clock, scale.time, math.ceil) for start, _ in windows]
+        ends = [_steps(end - self.clock, scale.time, math.floor) for _, end in windows]
         for index, (start, end) in enumerate(zip(starts, ends, strict=True)):
             if end < start:
                 raise ValueError(
                     f"customers[{index}].window: {windows[index][0]:g} to {windows[index][1]:g} lies within a step of "
                     f"{scale.time:g}; widen it, or give a smaller scale.time"
                 )
-        known_from = [_steps(customer.known_from or 0.0, scale.time, math.ceil) for customer in customers]
+        known = [max((customer.known_from or 0.0) - self.clock, 0.0) for customer in customers]
+        known_from = [_steps(time, scale.time, math.ceil) for time in known]
 
         groups = (
             [self.truck.position],
@@ -346,19 +365,23 @@ class FleetMap:
     @property
     def _is_dynamic(self) -> bool:
         """Whether some customers become known during the episode."""
-        return any(customer.known_from for customer in self.customers)
+        return any((customer.known_from or 0.0) > self.clock for customer in self.customers)
 
     def refuse_what_is_ignored(self, env: TruckDrone) -> None:
         """Raise a ValueError, one line, if the scenario of `env` would ignore what a field of the map says."""
         customers = list(enumerate(self.customers))
         ignored = []
         if "dynamic_share" not in env.parameters:
-            ignored += [(f"customers[{i}].known_from", "customers become known") for i, c in customers if c.known_from]
+            ignored += [
+                (f"customers[{i}].known_from", "customers become known")
+                for i, c in customers
+                if (c.known_from or 0.0) > self.clock
+            ]
         if "payload_factor" not in env.parameters and self.drones[0].payload_factor != 0:
             given = [("drones[0].payload_factor", "packages weigh")] if self.drones[0].payload_factor else []
             ignored += given + [(f"customers[{i}].demand", "packages weigh") for i, c in customers if c.demand]
         if not env.parameters.get("wait_for_window", False):
-            late = [i for i, c in customers if c.window and c.window[0]]
+            late = [i for i, c in customers if c.window and c.window[0] > self.clock]
             ignored += [(f"customers[{i}].window[0]", "drones wait for the start of a window") for i in late]
         if ignored:
             field, rule = ignored[0]

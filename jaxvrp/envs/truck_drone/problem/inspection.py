@@ -77,7 +77,7 @@ def _figures(fleet_map: FleetMap, env: TruckDrone) -> Iterator[str]:
     truck, drone, reach = fleet_map.truck, fleet_map.drones[0], reach_of(fleet_map, env)
     across = _extent(_places(fleet_map))
     drive = f"in {time(across / truck.speed)}" if truck.speed else "never"
-    yield f"the truck crosses the map, {length(across)}, {drive} of {time(fleet_map.horizon)}"
+    yield f"the truck crosses the map, {length(across)}, {drive} of {time(fleet_map.duration)}"
     if math.isinf(drone.range):
         yield "a drone flies as far as it has to"
     elif drone.speed:
@@ -146,7 +146,7 @@ def _fast(fleet_map: FleetMap) -> Iterator[str]:
 
 
 def _slow(fleet_map: FleetMap) -> Iterator[str]:
-    time, horizon = fleet_map.amount("time"), fleet_map.horizon
+    time, horizon = fleet_map.amount("time"), fleet_map.duration
     for field, speed in _speeds(fleet_map):
         across = _extent(_places(fleet_map)) / speed
         if across > horizon:
