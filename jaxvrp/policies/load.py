@@ -29,7 +29,8 @@ def load_policy(source: str | os.PathLike, /, *, trust: bool = False, **paramete
     """A trained policy, with the environment that it plays: `policy.act(state)` gives actions.
 
     Args:
-        source: the name of a shipped policy, the folder of a policy, or a file that `jaxvrp export` wrote.
+        source: the name of a shipped policy, or the folder or file that `jaxvrp export` wrote; not the folder of a run,
+            whose checkpoints `train` reads.
         trust: whether a dotted path that it names may be imported and run.
         parameters: changes of the environment, not of a file's; of its sizes if the network is `attention`.
 
@@ -50,9 +51,10 @@ def _load(source: str | os.PathLike, trust: bool, parameters: dict[str, Any]) ->
             raise UserError(f"{path} is a program, with its parameters in it; leave out {', '.join(parameters)}")
         return read_program(path, trust=trust)
     if not (path / CARD).is_file():
+        what = "a run" if (path / CONFIG).is_file() else "something else"
         raise UserError(
-            f"{path} is not the folder of a policy; if it is that of a run, write its policy by "
-            f"jaxvrp export {path} FOLDER"
+            f"{path} is not the folder of a policy, but of {what}; load what `jaxvrp export RUN FOLDER` wrote, with "
+            f"{path if what == 'a run' else 'the folder of the run'} for RUN"
         )
     card = read_card(path)
     values, algorithm = read_values(path, ALGORITHMS)

@@ -8,10 +8,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxvrp.environment import Environment, State
+from jaxvrp.io.messages import cut
 from jaxvrp.policies.actors import Actors, Params, Seen
 from jaxvrp.policies.choice import likeliest_actions, masked_logits, sample_actions
+from jaxvrp.policies.folder import by_place
 from jaxvrp.spaces import ByRole
 
 Memory = Any
@@ -63,15 +66,54 @@ class Policy:
     def _is_single(self, state: State) -> bool:
         """Whether it is one state, not a batch."""
         wanted, structure = jax.tree.flatten(self.state)
-        given: Any = jax.tree.structure(state)
-        if given == structure:
-            shapes = [jnp.shape(leaf) for leaf in jax.tree.leaves(state)]
-            if shapes == [leaf.shape for leaf in wanted]:
-                return True
-            batch = shapes[0][:1]
-            if batch and shapes == [(*batch, *leaf.shape) for leaf in wanted]:
-                return False
-        raise ValueError("this is neither a state of policy.env nor a batch of them; give what its reset gives")
+        leaves, given = jax.tree.flatten(state)
+        if given == structure and not _misfits(leaves, wanted, ()):
+            return True
+        batches = {jnp.shape(leaf)[:1] for leaf in leaves} - {()}
+        if given == structure and any(not _misfits(leaves, wanted, batch) for batch in batches):
+            return False
+        text = "this is neither a state of policy.env nor a batch of them"
+        raise ValueError(f"{text}{self._difference(state, batches)}; give what its reset gives")
+
+    def _difference(self, state: State, batches: set[tuple[int, ...]]) -> str:
+        """What is wrong with something that is no state: the first array that is missing, unknown or of another kind.
+
+        It is compared with one state, or with that batch of the length of any array which it comes nearest.
+        """
+        wanted, given = by_place(self.state), by_place(state)
+        for name in {**wanted, **given}:
+            if name not in given or name not in wanted:
+                return f": it has no {name}" if name in wanted else f": no state has {cut(name)}"
+        names, leaves = list(wanted), [given[name] for name in wanted]
+        found = {batch: _misfits(leaves, list(wanted.values()), batch) for batch in ((), *sorted(batches))}
+        batch = min(found, key=lambda batch: len(found[batch]))
+        if not found[batch]:
+            return ""
+        name = names[found[batch][0]]
+        shape = [*batch, *wanted[name].shape]
+        return f": {name} is {_kind(given[name])}, and needs {wanted[name].dtype}{shape}"
+
+
+def _misfits(leaves: list[Any], wanted: list[Any], batch: tuple[int, ...]) -> list[int]:
+    """Which leaves have another shape or dtype than `wanted` with the leading axes `batch`."""
+    return [
+        number
+        for number, (leaf, like) in enumerate(zip(leaves, wanted, strict=True))
+        if jnp.shape(leaf) != (*batch, *like.shape) or _dtype(leaf) != like.dtype
+    ]
+
+
+def _dtype(leaf: Any) -> Any:
+    """As JAX computes with it: without 64 bits, `float64` is taken as `float32`."""
+    dtype = leaf.dtype if hasattr(leaf, "dtype") else np.asarray(leaf).dtype
+    is_number = getattr(dtype, "kind", "V") in "biuf"  # others: typed keys, texts
+    return jax.dtypes.canonicalize_dtype(dtype) if is_number else dtype
+
+
+def _kind(leaf: Any) -> str:
+    """`float32[2]`."""
+    dtype = leaf.dtype if hasattr(leaf, "dtype") else np.asarray(leaf).dtype
+    return f"{dtype}{list(jnp.shape(leaf))}"
 
 
 @functools.partial(jax.jit, static_argnames="single")

@@ -206,6 +206,8 @@ def test_the_service_of_the_example_answers(shipped):
 def test_mistakes_are_one_line(shipped, tmp_path):
     write_folder(tmp_path / "mlp", "mlp")
     (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "config.yaml").write_text("algorithm: mappo")
+    (tmp_path / "empty").mkdir()
     (tmp_path / "damaged.jaxpolicy").write_bytes(shipped.read_bytes()[:-200])
     with zipfile.ZipFile(shipped) as sound, zipfile.ZipFile(tmp_path / "nameless.jaxpolicy", "w") as file:
         card = json.loads(sound.read("policy.json"))
@@ -214,7 +216,8 @@ def test_mistakes_are_one_line(shipped, tmp_path):
     says = {
         "nameless.jaxpolicy": "nameless.jaxpolicy is no readable policy ('about')",
         "vrpd": "did you mean 'vrpd_tw'",
-        "run": "run is not the folder of a policy; if it is that of a run, write its policy by jaxvrp export",
+        "run": "run is not the folder of a policy, but of a run; load what `jaxvrp export RUN FOLDER` wrote, with ",
+        "empty": "empty is not the folder of a policy, but of something else; load what `jaxvrp export RUN FOLDER`",
         "damaged.jaxpolicy": "damaged.jaxpolicy is no readable policy (File is not a zip file); export the policy anew",
     }
     for name, message in says.items():
@@ -228,6 +231,33 @@ def test_mistakes_are_one_line(shipped, tmp_path):
         policy.act(jax.eval_shape(policy.env.reset, jax.random.key(0)))
     with pytest.raises(ValueError, match=r"is neither a state"):
         policy.act(jax.eval_shape(jaxvrp.make("vrpd_tw", num_drones=3, num_customers=3).reset, jax.random.key(0))[0])
+
+
+def test_an_array_of_a_state_that_is_wrong_is_named(tmp_path):
+    write_folder(tmp_path / "mlp", "mlp")
+    policy = jaxvrp.load_policy(tmp_path / "mlp")
+    one = jax.device_get(jax.jit(policy.env.reset)(jax.random.key(1))[0])
+    many = jax.tree.map(lambda leaf: np.stack([leaf] * 4), one)
+    wide = {"f": np.float64, "i": np.int64, "b": bool}
+    for state in (one, many):  # as NumPy has them by itself
+        widened = jax.tree.map(lambda leaf: leaf.astype(wide[leaf.dtype.kind]), state)
+        chex.assert_trees_all_equal(policy.act(widened), policy.act(state))
+
+    def changed(state, name, value):
+        return state.replace(drones=state.drones.replace(**{name: value}))
+
+    for state, says in (
+        (changed(one, "status", np.ones(2)), "drones/status is float64[2], and needs int32[2]"),
+        (changed(one, "battery", np.ones(3, np.float32)), "drones/battery is float32[3], and needs float32[2]"),
+        (changed(many, "battery", np.ones((4, 3))), "drones/battery is float64[4, 3], and needs float32[4, 2]"),
+        (changed(many, "has_target", np.ones((3, 2), bool)), "drones/has_target is bool[3, 2], and needs bool[4, 2]"),
+        (changed(one, "status", None), "it has no drones/status"),
+        ({"step": 1}, "it has no instance/truck_position"),
+        (jax.tree.map(lambda leaf: leaf.astype(float), one), "instance/window_start is float64[3], and needs int32[3]"),
+    ):
+        with pytest.raises(ValueError) as error:
+            policy.act(state)
+        assert f"a batch of them: {says}; give what its reset gives" in str(error.value)
 
 
 def test_a_dotted_path_is_imported_only_if_it_is_trusted(tmp_path):
