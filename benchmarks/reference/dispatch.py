@@ -111,6 +111,10 @@ class NumpyDispatch:
             float(getattr(self.day, f"{end}_deadline")[stop.request]),
         )
 
+    def _released(self, request: int) -> float:
+        """When a parcel can be loaded."""
+        return max(float(self.day.arrival[request]), float(self.day.pickup_earliest[request]))
+
     def _way(self, v: int, a: np.ndarray, b: np.ndarray) -> float:
         return float(np.hypot(*(a - b))) * float(self.pace[v])
 
@@ -122,8 +126,8 @@ class NumpyDispatch:
         time, travel, served = self.vehicles[v].free, 0.0, []
         depot = np.asarray(self.day.depot, float)
         for trip in trips:
-            loaded, here = time, depot
-            time += float(self.day.stop_time[v])
+            loaded, here = max(time, *(self._released(stop.request) for stop in trip)), depot
+            time = loaded + float(self.day.stop_time[v])
             on_trip = []
             for stop in trip:
                 way = self._way(v, here, self._place(stop))
@@ -221,7 +225,8 @@ class NumpyDispatch:
         while vehicle.stops:
             served, _ = self._drive(v, vehicle.stops)
             first = served[0]
-            if self.trips and vehicle.free > until:
+            if self.trips and first.loaded > until:
+                vehicle.free = max(vehicle.free, until)
                 return
             if not self.trips and vehicle.free >= until and first.start > until:
                 return
@@ -307,7 +312,9 @@ class NumpyDispatch:
         picks = drops if self.trips else [entry for entry in self.begun if entry.stop.is_pickup]
         served = max(self.served, 1)
         wait = sum(
-            (entry.loaded if self.trips else entry.start) - float(self.day.arrival[entry.stop.request])
+            entry.loaded - self._released(entry.stop.request)
+            if self.trips
+            else entry.start - float(self.day.arrival[entry.stop.request])
             for entry in picks
         )
         return {
@@ -327,8 +334,10 @@ class NumpyDispatch:
 
     def _delay(self, entry: Served) -> float:
         request = entry.stop.request
+        if self.trips:
+            return entry.start - self._released(request)
         direct = self._way(entry.vehicle, *(np.asarray(p[request], float) for p in (self.day.pickup, self.day.dropoff)))
-        return entry.start - float(self.day.arrival[request]) - (0.0 if self.trips else direct)
+        return entry.start - float(self.day.arrival[request]) - direct
 
     # --- what is seen -----------------------------------------------------------------------------------------------
 
@@ -572,9 +581,13 @@ class NumpyNoisyDispatch(NumpyDispatch):
         while vehicle.stops:
             free = self.really_free[v]
             if self.trips:
-                if free > until:
+                count = 1 if self.day.is_drone[v] else len(vehicle.stops)
+                loaded = max(free, *(self._released(stop.request) for stop in vehicle.stops[:count]))
+                if loaded > until:
+                    if free <= until:
+                        self.really_free[v], self.out[v] = until, []
                     break
-                self._begin_trip(v, free)
+                self._begin_trip(v, loaded, count)
                 continue
             leg = self._take(v, free, vehicle.place, self._place(vehicle.stops[0]))
             if free >= until and max(leg.end, self._window(vehicle.stops[0])[0]) > until:
@@ -587,9 +600,8 @@ class NumpyNoisyDispatch(NumpyDispatch):
             vehicle.aboard += load if stop.is_pickup else -load
         vehicle.free = self._expected(v, until)
 
-    def _begin_trip(self, v: int, loaded: float) -> None:
+    def _begin_trip(self, v: int, loaded: float, count: int) -> None:
         vehicle, depot = self.vehicles[v], np.asarray(self.day.depot, float)
-        count = 1 if self.day.is_drone[v] else len(vehicle.stops)
         trip, vehicle.stops = vehicle.stops[:count], vehicle.stops[count:]
         here, time = depot, loaded + float(self.day.stop_time[v])
         self.out[v], self.left[v] = [], time
@@ -698,8 +710,10 @@ class NumpyNoisyDispatch(NumpyDispatch):
 
     def _delay(self, entry: Served) -> float:
         request = entry.stop.request
+        if self.trips:
+            return entry.start - self._released(request)
         way = np.asarray(self.day.pickup[request], float) - np.asarray(self.day.dropoff[request], float)
-        mean = 0.0 if self.trips else float(np.hypot(*way)) * float(self.pace[entry.vehicle]) / self.planned
+        mean = float(np.hypot(*way)) * float(self.pace[entry.vehicle]) / self.planned
         return entry.start - float(self.day.arrival[request]) - mean
 
 

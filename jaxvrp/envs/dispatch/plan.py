@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -85,7 +85,7 @@ def plan_of(named: NamedDay | Moment, env: Dispatch, states: State | Moment) -> 
     routes: dict[str, list[str]] = {named.vehicles[v]: [] for v in day.vehicles}
     for stop in stops:
         routes[stop["vehicle"]].append(f"{stop['what']} {stop['request']}")
-    rejected = day.rejected()
+    rejected, never = [named.requests[request] for request in day.rejected()], unservable(named)
     late = (
         {"late": [named.requests[request] for request in np.flatnonzero(day.report.late)]} if env.travel_noise else {}
     )
@@ -101,13 +101,21 @@ def plan_of(named: NamedDay | Moment, env: Dispatch, states: State | Moment) -> 
             "value": f"{day.report.value:g}",
             "travel": f"{named.moment(day.report.travel.sum()):g}",
         },
-        "rejected": [named.requests[request] for request in rejected],
-        "unservable": [named.requests[request] for request in unservable(named.instance)],
+        "reasons": _reasons(rejected, never),
+        "rejected": rejected,
+        "unservable": list(never),
         **late,
         "routes": routes,
         "answers": [_answer(named, day, request) for request in day.requests],
         "stops": stops,
     }
+
+
+def _reasons(rejected: Sequence[str], never: Mapping[str, str]) -> list[str]:
+    """Why a plan leaves requests out, a line each for those that nobody can ever serve."""
+    others = [name for name in rejected if name not in never]
+    first = [f"{len(others)} rejected, the first is {others[0]}"] if others else []
+    return [*(f"{name} can't be served: {why}" for name, why in never.items()), *first]
 
 
 def _plan_of_moment(found: Moment) -> dict[str, Any]:

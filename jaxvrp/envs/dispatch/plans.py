@@ -19,7 +19,8 @@ SLACK = 1e-3
 """Minutes, on every comparison with a deadline: float32 resolves 3e-5 at a clock of 480."""
 
 X, Y, EARLIEST, DEADLINE, LOAD, REQUEST, DUE = range(7)
-"""Planes of a stop. LOAD is taken on, or less than 0 if left; DUE is when a stop without any delay would begin."""
+"""Planes of a stop. LOAD is taken on, or less than 0 if left; DUE is when a stop without any delay would begin, or with
+a depot when its parcel can be loaded: no earlier than it is ordered, nor than `pickup_earliest`."""
 
 NUM_PLANES = 7
 
@@ -53,6 +54,11 @@ class Request(struct.PyTreeNode):
     dropoff_earliest: jax.Array
     dropoff_deadline: jax.Array
     value: jax.Array
+
+    @property
+    def released(self) -> jax.Array:
+        """`f32[]`, when its parcel can be loaded."""
+        return jnp.maximum(self.arrival, self.pickup_earliest)
 
 
 class Prepared(struct.PyTreeNode):
@@ -160,8 +166,8 @@ class Begun(struct.PyTreeNode):
     """What vehicles began in a span of time.
 
     Attributes:
-        wait, delay: `f32[]`, sums of minutes: from the arrival of a request until its pickup, or until it is loaded at
-            the depot; of a drop-off beyond the direct ride at once, or with a depot since the arrival.
+        wait, delay: `f32[]`, sums of minutes: from the arrival of a request until its pickup, and of a drop-off beyond
+            the direct ride at once; with a depot, since its parcel could be loaded, until it was, and until drop-off.
         by_drone: `f32[]`, drop-offs by drones.
         broken: `f32[]`, promises that will not be kept.
         travel: `f32[V]`, minutes driven without a plan; with noise, also those of legs that have ended.
@@ -213,6 +219,11 @@ def way_home(prepared: Prepared, plans: Plans) -> jax.Array:
     return distance(plans.stops[:2], depot[:, None, None]) * prepared.pace[:, None]
 
 
+def loads_at(plans: Plans) -> jax.Array:
+    """`f32[V]`, when a vehicle of a depot loads all parcels of its plan: as soon as it and they are there."""
+    return jnp.maximum(plans.free, jnp.max(plans.stops[DUE], axis=-1))
+
+
 def leaves(prepared: Prepared, plans: Plans) -> jax.Array:
     """`f32[V, S]`, when a vehicle leaves for each stop; with a depot, when it begins to load for that trip."""
     instance = prepared.fleet
@@ -222,7 +233,8 @@ def leaves(prepared: Prepared, plans: Plans) -> jax.Array:
     one_by_one = jnp.concatenate([plans.free[:, None], ended[:, :-1]], axis=1)
     if instance.depot is None:
         return one_by_one
-    return jnp.where(instance.is_drone[:, None], one_by_one, plans.free[:, None])
+    one_by_one = jnp.maximum(one_by_one, plans.stops[DUE])
+    return jnp.where(instance.is_drone[:, None], one_by_one, loads_at(plans)[:, None])
 
 
 def begun_by(prepared: Prepared, plans: Plans, until: jax.Array) -> jax.Array:
@@ -294,7 +306,7 @@ def _fly_home(
     ended = plans.start + instance.stop_time[:, None] + way_home(prepared, plans)
     home, any_begun = at_position(count - 1, ended), count > 0
     free = jnp.where(any_begun, home + instance.turnaround, plans.free)
-    left = left.replace(free=jnp.where(left.num_stops == 0, jnp.maximum(free, now), free))
+    left = left.replace(free=jnp.maximum(free, now))  # also if it waits for a parcel, which may go to another vehicle
     loaded = jnp.where(begun, leaves(prepared, plans) - plans.stops[DUE], 0.0)
     delay = jnp.where(begun, plans.start - plans.stops[DUE], 0.0)
     late_home = any_begun & (home > instance.horizon + 2 * SLACK)

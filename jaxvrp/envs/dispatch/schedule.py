@@ -6,7 +6,18 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from jaxvrp.envs.dispatch.plans import DEADLINE, EARLIEST, Plans, Prepared, at_position, distance, way_home
+from jaxvrp.envs.dispatch.plans import (
+    DEADLINE,
+    DUE,
+    EARLIEST,
+    SLACK,
+    Plans,
+    Prepared,
+    at_position,
+    distance,
+    loads_at,
+    way_home,
+)
 
 
 class Positions(struct.PyTreeNode):
@@ -21,6 +32,7 @@ class Positions(struct.PyTreeNode):
         path: minutes of travel and stops from the first stop to what is `after`.
         latest: when the vehicle must begin there at the latest, inf where there is nothing. With noise a stop, or the
             way home, can be late already; then not later than it is planned.
+        start: `f32[V, S]`, when service of the planned stops begins.
     """
 
     legal: jax.Array
@@ -31,6 +43,7 @@ class Positions(struct.PyTreeNode):
     arc: jax.Array
     path: jax.Array
     latest: jax.Array
+    start: jax.Array
 
 
 def index_of(size: int) -> jax.Array:
@@ -63,37 +76,42 @@ def followed_by(first: jax.Array, rest: jax.Array) -> jax.Array:
     return jnp.concatenate([first[..., None], rest], axis=-1)
 
 
-def positions(prepared: Prepared, plans: Plans) -> Positions:
+def positions(prepared: Prepared, plans: Plans, released: jax.Array | None = None) -> Positions:
+    """Where stops could be inserted; with a depot, of a parcel that can be loaded from `released` (`f32[]`) on."""
     instance, stop_time = prepared.fleet, prepared.fleet.stop_time[:, None]
     vehicles, size = plans.start.shape
     index, count = index_of(size + 1), plans.num_stops[:, None]
     places = plans.stops[:2]
-    before, leave = followed_by(plans.place, places), followed_by(plans.free, plans.start + stop_time)
     nothing = jnp.zeros((2, vehicles, 1), jnp.float32)
-    after = jnp.concatenate([places, nothing], axis=-1)
-    is_noisy, deadline = prepared.factors is not None, plans.stops[DEADLINE]
-    if is_noisy:
+    before, after = followed_by(plans.place, places), jnp.concatenate([places, nothing], axis=-1)
+    deadline = plans.stops[DEADLINE]
+    if prepared.factors is not None:
         deadline = jnp.where(plans.present, jnp.maximum(deadline, plans.start), deadline)
     deadline = jnp.concatenate([deadline, nothing[0]], axis=-1)
-    legal, leads_on, end = index <= count, index < count, jnp.full((vehicles, 1), jnp.inf, jnp.float32)
+    legal, leads_on = index <= count, index < count
     if instance.depot is not None:
-        before, after, leave, legal = _between_trips(prepared, plans, before, after, leave)
+        before, after, legal = _between_trips(prepared, plans, before, after)
         leads_on = index <= count
-        began = jnp.where(instance.is_drone, at_position(plans.num_stops, jnp.where(legal, leave, 0.0)), leave[:, 0])
-        end = jnp.minimum(instance.horizon, began + instance.max_trip)[:, None]
     arc = jnp.where(leads_on, distance(before, after) * prepared.pace[:, None], 0.0)
-    if is_noisy and instance.depot is not None:
-        home = at_position(plans.num_stops, leave + arc)[:, None]
-        end = jnp.where(instance.is_drone[:, None] | (count == 0), end, jnp.maximum(end, home))
     path = sums(jnp.where(leads_on & (index > 0), arc + stop_time, 0.0))
+    start, leave = plans.start, followed_by(plans.free, plans.start + stop_time)
+    end, waits = jnp.full((vehicles, 1), jnp.inf, jnp.float32), None
+    if instance.depot is not None:
+        end = _end_of_plan(prepared, plans, leave + arc)
+        leave, start, waits = _after_loading(prepared, plans, released, arc[:, :1] + path)
+        began = at_position(jnp.where(instance.is_drone, plans.num_stops, 0), leave)
+        end = jnp.maximum(end, jnp.minimum(instance.horizon, began + instance.max_trip)[:, None])
     bound = jnp.where(index < count, deadline, jnp.where(index == count, end, jnp.inf))
-    return Positions(legal, before, after, leave, leads_on, arc, path, least_from(bound - path) + path)
+    latest = least_from(bound - path) + path
+    if waits is not None:
+        legal &= ~waits | (leave[:, :1] + arc[:, :1] <= latest[:, :1] + SLACK)
+    return Positions(legal, before, after, leave, leads_on, arc, path, latest, start)
 
 
 def _between_trips(
-    prepared: Prepared, plans: Plans, before: jax.Array, after: jax.Array, leave: jax.Array
-) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
-    """`before`, `after`, `leave` and `legal` of vehicles with a depot, where every trip begins and ends.
+    prepared: Prepared, plans: Plans, before: jax.Array, after: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """`before`, `after` and `legal` of vehicles with a depot, where every trip begins and ends.
 
     A vehicle has one trip ahead. A drone makes one for each parcel, in the order in which it got them, so that only the
     last position is legal.
@@ -101,14 +119,41 @@ def _between_trips(
     instance = prepared.fleet
     assert instance.depot is not None
     depot, is_drone = instance.depot[:, None, None], instance.is_drone[:, None]
-    stop_time = instance.stop_time[:, None]
     index, count = index_of(before.shape[-1]), plans.num_stops[:, None]
-    back = plans.start + stop_time + way_home(prepared, plans) + instance.turnaround[:, None]
-    loads = followed_by(plans.free, back)
-    leave = jnp.where(is_drone | (index == 0), loads + stop_time, leave)
     before = jnp.where(is_drone | (index == 0), depot, before)
     after = jnp.where(is_drone | (index >= count), depot, after)
-    return before, after, leave, (index <= count) & ~(is_drone & (index < count))
+    return before, after, (index <= count) & ~(is_drone & (index < count))
+
+
+def _end_of_plan(prepared: Prepared, plans: Plans, home: jax.Array) -> jax.Array:
+    """`f32[V, 1]`, when a vehicle that noise has made late already is home after its last stop; -inf of others.
+
+    `home`, `f32[V, S + 1]`, is when it would be from each position.
+    """
+    late = at_position(plans.num_stops, home)
+    is_on_trip = ~prepared.fleet.is_drone & (plans.num_stops > 0)
+    is_noisy = prepared.factors is not None
+    return jnp.where(is_on_trip & is_noisy, late, -jnp.inf)[:, None]
+
+
+def _after_loading(
+    prepared: Prepared, plans: Plans, released: jax.Array | None, reach: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """`leave` and `start` of vehicles with a depot, and which of them wait for a parcel (`bool[V, 1]`).
+
+    All stops of a trip are later if it has to wait for the parcel; from leaving, they are reached in `reach` minutes
+    (`f32[V, S + 1]`). A drone first flies what it got before.
+    """
+    instance, stop_time = prepared.fleet, prepared.fleet.stop_time[:, None]
+    is_drone, index = instance.is_drone[:, None], index_of(reach.shape[-1])
+    back = plans.start + stop_time + way_home(prepared, plans) + instance.turnaround[:, None]
+    planned = jnp.where(is_drone, followed_by(plans.free, back), loads_at(plans)[:, None])
+    loads = planned if released is None else jnp.maximum(planned, released)
+    waits = ~is_drone & (loads > planned)[:, :1]
+    postponed = jnp.maximum(plans.start, (loads + stop_time)[:, :1] + reach[:, :-1])
+    start = jnp.where(waits, postponed, plans.start)
+    leave = jnp.where(is_drone | (index == 0), loads + stop_time, followed_by(plans.free, start + stop_time))
+    return leave, start, waits
 
 
 def planned_travel(prepared: Prepared, plans: Plans) -> jax.Array:
@@ -124,7 +169,7 @@ def planned_travel(prepared: Prepared, plans: Plans) -> jax.Array:
 def rescheduled(prepared: Prepared, plans: Plans) -> Plans:
     """The plans with every stop served as early as it can be; in the order that they have."""
     instance, at, present = prepared.fleet, positions(prepared, plans), plans.present
-    path = at.path[:, :-1]
+    path, opens = at.path[:, :-1], plans.stops[EARLIEST]
     first = at.leave[:, 0] + at.arc[:, 0]
     if instance.depot is not None:
         way = way_home(prepared, plans)
@@ -133,7 +178,9 @@ def rescheduled(prepared: Prepared, plans: Plans) -> Plans:
         is_drone = instance.is_drone[:, None]
         path = jnp.where(is_drone, sums(jnp.where(present, gap, 0.0)), path)
         first = jnp.where(instance.is_drone, plans.free + instance.stop_time + way[:, 0], first)
-    earliest = jnp.maximum(plans.stops[EARLIEST], followed_by(first, jnp.zeros_like(path[:, 1:])))
+        flown = plans.stops[DUE] + instance.stop_time[:, None] + way
+        opens = jnp.where(is_drone, jnp.maximum(opens, flown), opens)
+    earliest = jnp.maximum(opens, followed_by(first, jnp.zeros_like(path[:, 1:])))
     start = path - least_until(path - earliest)
     return plans.replace(start=jnp.where(present, start, jnp.inf))
 

@@ -79,12 +79,18 @@ def drive(prepared: Prepared, plans: Plans, until: jax.Array) -> Drive:
     is_begun = index_of(num_begun) < under_way.count[:, None]
     present = jnp.concatenate([is_begun, plans.present], axis=-1)
     loads, ends_trip = jnp.zeros_like(present), jnp.zeros_like(present)
+    stops = jnp.concatenate([under_way.stops, plans.stops], axis=-1)
+    released = stops[DUE]
     if instance.depot is not None:
         is_drone = instance.is_drone[:, None]
         number = jnp.concatenate([index_of(num_begun), index_of(plans.start.shape[-1])])
         of_trip = jnp.where(index_of(number.size) < num_begun, under_way.count[:, None], plans.num_stops[:, None])
         loads = present & (is_drone | (number == 0))
         ends_trip = present & (is_drone | (number == of_trip - 1))
+        of_begun, of_plan = (
+            jnp.max(each, axis=-1, keepdims=True) for each in jnp.split(released, [num_begun], axis=-1)
+        )
+        released = jnp.where(is_drone, released, jnp.where(index_of(number.size) < num_begun, of_begun, of_plan))
     legs = jnp.cumsum(present.astype(jnp.int32) + ends_trip, axis=-1) + under_way.leg[:, None]
     leg = legs - present - ends_trip
     last_leg = prepared.factors.actual.shape[-1] - 1
@@ -92,12 +98,12 @@ def drive(prepared: Prepared, plans: Plans, until: jax.Array) -> Drive:
         jnp.take_along_axis(prepared.factors.actual, jnp.minimum(number, last_leg), axis=-1)
         for number in (leg, leg + 1)
     )
-    stops = jnp.concatenate([under_way.stops, plans.stops], axis=-1)
 
     def serve(before: _Carry, column: tuple[jax.Array, ...]) -> tuple[_Carry, dict[str, jax.Array]]:
-        stop, present, loads, ends_trip, factor, home_factor = column
+        stop, present, loads, ends_trip, released, factor, home_factor = column
         place, time, expected, loaded = before.place, before.time, before.expected, before.time
         if instance.depot is not None:
+            time, expected = (jnp.where(loads, jnp.maximum(free, released), free) for free in (time, expected))
             loaded = jnp.where(loads, time, before.loaded)
             place = jnp.where(loads, instance.depot[:, None], place)
             time, expected = (jnp.where(loads, free + instance.stop_time, free) for free in (time, expected))
@@ -128,7 +134,7 @@ def drive(prepared: Prepared, plans: Plans, until: jax.Array) -> Drive:
     is_out = under_way.count > 0
     first = jnp.where(is_out, under_way.left, plans.free)
     begin = _Carry(jnp.where(is_out, under_way.origin, plans.place), first, first, first)
-    columns = (stops, present, loads, ends_trip, factor, home_factor)
+    columns = (stops, present, loads, ends_trip, released, factor, home_factor)
     by_column = jax.tree.map(lambda values: jnp.moveaxis(values, -1, 0), columns)
     driven = jax.lax.scan(serve, begin, by_column)[1]
     by_vehicle = {name: jnp.moveaxis(values, 0, -1) for name, values in driven.items()}
@@ -187,7 +193,7 @@ def advance(
         load = jnp.sum(jnp.where(of_plan, plans.stops[LOAD], 0.0), axis=-1)
         left, drift = drifted(prepared, left.replace(place=place, goal=goal, aboard=plans.aboard + load), now)
     else:
-        left = left.replace(free=jnp.where(left.num_stops == 0, jnp.maximum(left.free, now), left.free))
+        left = left.replace(free=jnp.maximum(left.free, now))
         drift = jnp.zeros_like(left.free)
     return left, _known(prepared, driven, begun, drift, since, until)
 

@@ -45,7 +45,7 @@ def with_hindsight(instances: Instance, key: jax.Array, *, rounds: int, max_stop
     """The routes `[B]` with the most value that are found for days `[B]`, all requests known from the beginning.
 
     Args:
-        instances: days `[B]`; with a depot, no delivery opens after the order.
+        instances: days `[B]`; with a depot, no delivery opens after its parcel is there.
         key: typed key.
         rounds: of ruin and recreate.
         max_stops: L, the most stops of a vehicle in the whole day.

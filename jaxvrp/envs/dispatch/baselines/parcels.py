@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from flax import struct
 
 from jaxvrp.envs.dispatch.insertion import TIE
-from jaxvrp.envs.dispatch.plans import DEADLINE, EARLIEST, LOAD, SLACK, Plans, Prepared, at_position, distance
+from jaxvrp.envs.dispatch.plans import DEADLINE, DUE, EARLIEST, LOAD, SLACK, Plans, Prepared, at_position, distance
 from jaxvrp.envs.dispatch.replan import FAR, LEAST_GAIN, Planned, where
 from jaxvrp.envs.dispatch.schedule import followed_by, in_order, index_of, least_from, least_until, sums
 
@@ -88,7 +88,8 @@ class _Schedule(struct.PyTreeNode):
         between: `f32[2, S + 1]`, minutes between the flights of a drone that an insertion there adds.
         load: `f32[2, 1]`, of the trip, for drones 0.
         travel: `f32[2]`.
-        is_kept: `bool[]`, whether both keep all promises.
+        is_kept: `bool[2]`, whether each keeps all promises.
+        waits: `bool[2]`, whether the trip waits for the parcel to come.
     """
 
     before: jax.Array
@@ -101,6 +102,7 @@ class _Schedule(struct.PyTreeNode):
     load: jax.Array
     travel: jax.Array
     is_kept: jax.Array
+    waits: jax.Array
 
 
 def advance(
@@ -196,10 +198,10 @@ def _moved(parcels: Parcels, now: Trips, draws: jax.Array, heat: jax.Array) -> T
     exchanged, has_room = _exchanged(orders, parcel, partner, source == target)
     taken = _taken_out(orders, (orders == parcel) | ((orders == partner) & is_swap))
     orders = jnp.where(is_exchange, exchanged, taken)
-    plans = _scheduled(parcels, rows, orders)
     incoming = jnp.where(is_exchange, -1, jnp.stack([jnp.where(is_swap, partner, -1), parcel]))
+    plans = _scheduled(parcels, rows, orders, incoming)
     orders, travel, is_possible = _inserted(parcels, rows, plans, orders, incoming)
-    is_possible &= (plans.is_kept & has_room) | ~is_exchange
+    is_possible &= (plans.is_kept.all() & has_room) | ~is_exchange
 
     is_alone = source == target
     growth = travel[1] - now.travel[target] + jnp.where(is_alone, 0.0, travel[0] - now.travel[source])
@@ -262,7 +264,8 @@ def _exchanged(
     return jnp.where(is_alone, turned, ends), is_alone | has_room
 
 
-def _scheduled(parcels: Parcels, rows: _Rows, orders: jax.Array) -> _Schedule:
+def _scheduled(parcels: Parcels, rows: _Rows, orders: jax.Array, incoming: jax.Array) -> _Schedule:
+    """The plans, their trips loaded when all their parcels and those to come (`i32[2]`, -1 for none) are there."""
     fleet, size = parcels.prepared.fleet, orders.shape[1]
     assert fleet.depot is not None
     depot, index, exists = fleet.depot[:, None, None], index_of(size + 1), orders >= 0
@@ -274,9 +277,14 @@ def _scheduled(parcels: Parcels, rows: _Rows, orders: jax.Array) -> _Schedule:
     arc = jnp.where(index <= count, distance(before, after) * rows.pace, 0.0)
     home = jnp.where(exists, distance(stops[:2], depot) * rows.pace, 0.0)
     returns = jnp.where(rows.is_drone, home + rows.turnaround + rows.stop_time, 0.0)
-    path = sums(jnp.where(index <= count, arc + rows.stop_time + followed_by(rows.free[:, 0], returns), 0.0))[:, :-1]
-    start = path - jnp.minimum(least_until(path - jnp.where(exists, stops[EARLIEST], -FAR)), 0.0)
-    leave = followed_by((rows.free + rows.stop_time)[:, 0], start + rows.stop_time + returns)
+    released = jnp.max(jnp.where(exists, stops[DUE], 0.0), axis=1, keepdims=True)
+    loaded = jnp.where(rows.is_drone, rows.free, jnp.maximum(rows.free, released))
+    loads_then = jnp.where(rows.is_drone, loaded, jnp.maximum(loaded, _released(parcels, incoming)))
+    path = sums(jnp.where(index <= count, arc + rows.stop_time + followed_by(loads_then[:, 0], returns), 0.0))[:, :-1]
+    flown = jnp.where(rows.is_drone & (stops[DUE] > rows.free), stops[DUE] + rows.stop_time + home, 0.0)
+    opens = jnp.maximum(stops[EARLIEST], flown)
+    start = path - jnp.minimum(least_until(path - jnp.where(exists, opens, -FAR)), 0.0)
+    leave = followed_by((loads_then + rows.stop_time)[:, 0], start + rows.stop_time + returns)
     end = jnp.where(rows.is_drone, fleet.horizon, jnp.minimum(fleet.horizon, leave[:, :1] + rows.max_trip))
 
     load, flight = jnp.where(exists, -stops[LOAD], 0.0), home + rows.stop_time
@@ -284,7 +292,7 @@ def _scheduled(parcels: Parcels, rows: _Rows, orders: jax.Array) -> _Schedule:
     on_time = (start <= stops[DEADLINE] + SLACK) & (loads <= rows.capacity)
     flies = (start + flight <= fleet.horizon + SLACK) & (home + flight <= rows.max_trip + SLACK)
     is_home = at_position(count[:, 0], leave + arc)[:, None] <= end + SLACK
-    is_kept = jnp.where(exists, on_time & jnp.where(rows.is_drone, flies, is_home), True).all()
+    is_kept = jnp.where(exists, on_time & jnp.where(rows.is_drone, flies, is_home), True).all(axis=1)
 
     # A drone is back by the horizon from each flight; a vehicle, from its only trip.
     deadline = jnp.minimum(stops[DEADLINE], jnp.where(rows.is_drone, fleet.horizon - flight, jnp.inf))
@@ -298,7 +306,13 @@ def _scheduled(parcels: Parcels, rows: _Rows, orders: jax.Array) -> _Schedule:
     legal = (index <= count) & (count < size)
     between = jnp.where(rows.is_drone & (index < count), rows.turnaround + rows.stop_time, 0.0)
     trip_load = jnp.where(rows.is_drone, 0.0, loads)[:, :1]
-    return _Schedule(before, after, arc, leave, latest, legal, between, trip_load, travel, is_kept)
+    waits = (loads_then > loaded)[:, 0]
+    return _Schedule(before, after, arc, leave, latest, legal, between, trip_load, travel, is_kept, waits)
+
+
+def _released(parcels: Parcels, numbers: jax.Array) -> jax.Array:
+    """`f32[2, 1]`, when parcels (`i32[2]`) can be loaded; 0 for none."""
+    return jnp.where(numbers >= 0, jnp.take(parcels.stops[DUE], numbers, mode="clip"), 0.0)[:, None]
 
 
 def _inserted(
@@ -312,8 +326,14 @@ def _inserted(
     stop = jnp.take(parcels.stops, incoming, axis=1, mode="clip")[:, :, None]
     way_there, way_on = distance(plans.before, stop[:2]) * rows.pace, distance(plans.after, stop[:2]) * rows.pace
     way_on = jnp.where(rows.is_drone, way_there + plans.arc, way_on)
-    begin = jnp.maximum(stop[EARLIEST], plans.leave + way_there)
-    fits = plans.legal & (plans.load - stop[LOAD] <= rows.capacity) & (begin <= stop[DEADLINE] + SLACK)
+    leave = jnp.maximum(plans.leave, stop[DUE] + rows.stop_time)
+    begin = jnp.maximum(stop[EARLIEST], leave + way_there)
+    fits = (
+        (plans.is_kept | ~plans.waits)[:, None]
+        & plans.legal
+        & (plans.load - stop[LOAD] <= rows.capacity)
+        & (begin <= stop[DEADLINE] + SLACK)
+    )
     fits &= ~rows.is_drone | (2.0 * way_there + rows.stop_time <= rows.max_trip + SLACK)
     fits &= begin + rows.stop_time + way_on + plans.between <= plans.latest + SLACK
     added = jnp.where(fits, way_there + way_on - plans.arc, jnp.inf)

@@ -1,7 +1,7 @@
 """Routes of a whole day whose requests are all known: when stops are served, and where one more request fits best.
 
 A vehicle without a depot may drive to a pickup before the request arrives, and picks up no earlier. A parcel is loaded
-no earlier than it is ordered; a vehicle may wait for it at the depot. So whatever a player does can be done here, too.
+no earlier than it is there; a vehicle may wait for it at the depot. So whatever a player does can be done here, too.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def _time_parcels(prepared: Prepared, vehicle: jax.Array, row: Row) -> Routes:
     assert instance.depot is not None
     pace, stop_time, turnaround = prepared.pace[vehicle], instance.stop_time[vehicle], instance.turnaround[vehicle]
     table = jnp.take(prepared.table, jnp.maximum(row.number, 0), axis=0).T
-    arrival, x, y, load, deadline = table[jnp.array([0, 3, 4, 5, 9])]
+    opens, x, y, load, deadline = table[jnp.array([6, 3, 4, 5, 9])]
     count = jnp.sum(exists, dtype=jnp.int32)
     index = index_of(exists.shape[0])
     is_last = exists & (jnp.roll(is_first, -1) | (index == count - 1))
@@ -174,7 +174,7 @@ def _time_parcels(prepared: Prepared, vehicle: jax.Array, row: Row) -> Routes:
     back = jnp.where(index > 0, stop_time + jnp.roll(home, 1) + turnaround, 0.0)
     path = sums(jnp.where(exists, leg + stop_time + jnp.where(is_first, back, 0.0), 0.0))
     loads_at = jax.lax.cummax(jnp.where(is_first, path - stop_time - home, 0.0))
-    released = jax.lax.cummax(jnp.maximum(jnp.where(exists, arrival - loads_at, 0.0), 0.0))
+    released = jax.lax.cummax(jnp.maximum(jnp.where(exists, opens - loads_at, 0.0), 0.0))
     shift = jax.lax.cummin(jnp.where(is_last, released, jnp.inf), reverse=True)
     ends = path + stop_time + home
     due = jnp.where(is_last, jnp.minimum(deadline, instance.horizon - stop_time - home), deadline)
@@ -219,7 +219,7 @@ def _place_parcels(prepared: Prepared, routes: Routes, request: Request, luck: j
     has_room = ~is_end[:, -1:] & (planes["start"][:, -1:] == jnp.inf) & request.exists
     fits = planes["carried"] + request.load <= prepared.capacity[:, None]
     fits &= exists & ~instance.is_drone[:, None] & has_room
-    shift = jnp.maximum(planes["shift"], request.arrival - planes["loads_at"])
+    shift = jnp.maximum(planes["shift"], request.pickup_earliest - planes["loads_at"])
     fits &= shift <= planes["spare_of_trip"] + SLACK
 
     def joined(added: jax.Array, begin: jax.Array, spare: jax.Array, possible: jax.Array) -> jax.Array:
@@ -234,7 +234,7 @@ def _place_parcels(prepared: Prepared, routes: Routes, request: Request, luck: j
     behind = joined(
         there + way - planes["home"], planes["path"] + stop_time + there, planes["spare_after"], fits & is_last
     )
-    shift = jnp.maximum(planes["shift_before"], request.arrival - planes["loads_at"])
+    shift = jnp.maximum(planes["shift_before"], request.pickup_earliest - planes["loads_at"])
     cycle = 2.0 * (way + stop_time) + instance.turnaround[:, None]
     alone = (exists & mark | is_end) & has_room & (request.load <= prepared.capacity[:, None])
     alone &= shift + planes["loads_at"] + stop_time + way <= request.dropoff_deadline + SLACK

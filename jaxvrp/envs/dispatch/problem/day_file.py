@@ -113,10 +113,12 @@ def read_days(path: str | os.PathLike) -> list[NamedDay]:
 
 def _warned(day: NamedDay, path: str | os.PathLike) -> NamedDay:
     """The day, after a warning of requests that no vehicle can ever serve."""
-    never = [day.requests[request] for request in unservable(day.instance)]
-    if never:
+    if never := unservable(day):
+        name, why = next(iter(never.items()))
         more = f" and {len(never) - 1} more" if len(never) > 1 else ""
-        warnings.warn(f"{path}: no vehicle can ever serve {never[0]}{more}; rejected whatever is done", stacklevel=2)
+        warnings.warn(
+            f"{path}: no vehicle can ever serve {name}{more}; rejected whatever is done: {why}", stacklevel=2
+        )
     return day
 
 
@@ -234,17 +236,31 @@ def _around(*places: np.ndarray) -> np.ndarray:
     return np.stack([low - wider, high + wider])
 
 
-def unservable(instance: Instance) -> list[int]:
-    """Requests that no vehicle can serve, even with nothing else to do and at the right place when they arrive."""
-    day = jax.tree.map(np.asarray, instance)
-    pace = MINUTES_PER_HOUR * day.detour / day.speed
-    way = pace * np.linalg.norm(day.pickup - day.dropoff, axis=-1)[:, None]
-    arrival = day.arrival[:, None]
-    pickup = arrival if day.depot is not None else np.maximum(arrival, day.pickup_earliest[:, None])
+def unservable(named: NamedDay) -> dict[str, str]:
+    """Requests that no vehicle can serve, even with nothing else to do and at the right place when they arrive: why."""
+    day = jax.tree.map(np.asarray, named.instance)
+    way = MINUTES_PER_HOUR * day.detour / day.speed * np.linalg.norm(day.pickup - day.dropoff, axis=-1)[:, None]
+    pickup = np.broadcast_to(np.maximum(day.arrival, day.pickup_earliest)[:, None], way.shape)
     dropoff = np.maximum(pickup + day.stop_time + way, day.dropoff_earliest[:, None])
-    can = (day.capacity > 0) & (day.load[:, None] <= day.capacity) & (dropoff <= day.dropoff_deadline[:, None])
-    if day.depot is None:
-        can &= pickup <= day.pickup_deadline[:, None]
-    else:
-        can &= (2 * way + day.stop_time <= day.max_trip) & (dropoff + day.stop_time + way <= day.horizon)
-    return np.flatnonzero((day.load > 0) & ~can.any(axis=1)).tolist()
+    limits = [  # what each vehicle comes to, the limit of it, and words
+        (np.broadcast_to(day.load[:, None], way.shape), day.capacity, "its load is above every capacity"),
+        (pickup, day.pickup_deadline[:, None], "it can't be picked up before {}, and its deadline is {}"),
+        (dropoff, day.dropoff_deadline[:, None], "it can't be dropped off before {}, and its deadline is {}"),
+    ]
+    if day.depot is not None:
+        limits[1] = (2 * way + day.stop_time, day.max_trip, "its trip is longer than every max_trip")
+        limits.append(
+            (dropoff + day.stop_time + way, day.horizon, "no vehicle is home before {}, after the horizon, {}")
+        )
+    exists, found = day.capacity > 0, {}
+    for request in np.flatnonzero(day.load > 0):
+        can = exists
+        for reached, limit, words in limits:
+            value, most = reached[request], np.broadcast_to(limit, way.shape)[request]
+            if not (can & (value <= most)).any():
+                least = np.argmin(np.where(can, value, np.inf))
+                times = (f"{named.moment(time[least]):g}" for time in (value, most))
+                found[named.requests[request]] = words.format(*times)
+                break
+            can = can & (value <= most)
+    return found

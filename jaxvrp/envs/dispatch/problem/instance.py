@@ -49,16 +49,17 @@ class Instance(struct.PyTreeNode):
         arrival: `f[R]`, when a request becomes known, in ascending order; inf is padding.
         pickup, dropoff: `f[R, 2]`; with a depot every pickup is there.
         load: `i32[R]`, at least 1; 0 is padding.
-        pickup_earliest, dropoff_earliest: `f[R]`, service does not start before.
-        pickup_deadline, dropoff_deadline: `f[R]`, latest start of service.
+        pickup_earliest, dropoff_earliest: `f[R]`, service does not start before; with a depot, a parcel is not loaded
+            before the former.
+        pickup_deadline, dropoff_deadline: `f[R]`, latest start of service; with a depot, the former is no earlier.
         value: `f[R]`, of serving it.
         start: `f[V, 2]`, where a vehicle begins; the depot if there is one.
         speed: `f[V]`, km/h.
         detour: `f[V]`, kilometres to travel for each straight one.
         capacity: `i32[V]`, the load that it can hold; 0 is padding.
         stop_time: `f[V]`, of each pickup and drop-off, and of loading at the depot.
-        turnaround: `f[V]`, at the depot after a trip, before it loads again.
-        max_trip: `f[V]`, longest time from leaving the depot to being back; inf for none.
+        turnaround: `f[V]`, at the depot after a trip, before it loads again; without one, 0.
+        max_trip: `f[V]`, longest time from leaving the depot to being back; inf for none, and without a depot.
         is_drone: `bool[V]`, whether it carries its parcels one after the other.
         horizon: `f[]`, the end of the day; vehicles with a depot are home by then.
         area: `f[2, 2]`, the least and the greatest corner of the region that is served.
@@ -233,6 +234,10 @@ def _check_fleet(instance: Instance) -> None:
         refuse_where(
             ~(np.isfinite(number) & (number >= 0)), f"{name} of vehicle {{}} is not 0 or more; give 0 for none"
         )
+    if instance.depot is None:
+        remedy = "of vehicle {} is of trips from a depot, and there is none; leave it out, or give a depot"
+        refuse_where(instance.turnaround > 0, f"turnaround {remedy}")
+        refuse_where(np.isfinite(instance.max_trip), f"max_trip {remedy}")
     if not (np.isfinite(instance.horizon) and instance.horizon >= LEAST):
         raise ValueError(f"horizon is {instance.horizon}; it must be a number above 0, in minutes")
     if instance.travel_seed is not None and instance.travel_seed < 0:
@@ -266,6 +271,10 @@ def _check_requests(instance: Instance) -> None:
     if instance.depot is not None:
         elsewhere = ((instance.pickup != instance.depot).any(axis=1)) & (load > 0)
         refuse_where(elsewhere, "pickup of request {} is not the depot; leave the depot out, or pickups")
+        too_strict = (instance.pickup_deadline < instance.dropoff_deadline) & (load > 0)
+        refuse_where(
+            too_strict, "pickup_deadline of request {} can't be kept: parcels have none at the depot; leave it out"
+        )
 
 
 def as_float32(instance: Instance) -> Instance:

@@ -198,6 +198,8 @@ def _check_trips(
         leaves = time = loads + float(day.stop_time[v])
         if loads < free - tolerance:
             findings.add("time", where)
+        if loads < max(day.pickup_earliest[stop.request] for stop in on_trip) - tolerance:
+            findings.add("earliest", where)
         if sum(int(day.load[stop.request]) for stop in on_trip) > day.capacity[v] or (
             day.is_drone[v] and len(on_trip) > 1
         ):

@@ -7,15 +7,15 @@ import math
 
 
 def drive(day, v, place, free, stops):
-    """When stops begin and all travel, of `(place, earliest, deadline, load)` in this order; None if infeasible."""
+    """All travel and the least slack of `(place, earliest, deadline, load, released)` in this order."""
     pace, stop_time = 60 * day.detour[v] / day.speed[v], day.stop_time[v]
     trips = [stops] if day.depot is None or not day.is_drone[v] else [[stop] for stop in stops]
     time, travel, slack = free, 0.0, math.inf
     for trip in trips:
         here = place if day.depot is None else day.depot
-        time += 0.0 if day.depot is None else stop_time
+        time = time if day.depot is None else max(time, *(stop[-1] for stop in trip), 0.0) + stop_time
         left = time
-        for there, earliest, deadline, _ in trip:
+        for there, earliest, deadline, *_ in trip:
             way = pace * math.dist(here, there)
             here, travel, time = there, travel + way, max(earliest, time + way)
             slack, time = min(slack, deadline - time), time + stop_time
@@ -29,7 +29,7 @@ def drive(day, v, place, free, stops):
 
 def holds(day, v, aboard, stops):
     """Whether the loads fit."""
-    loads = [load for _, _, _, load in stops]
+    loads = [stop[3] for stop in stops]
     if day.depot is None:
         return all(total <= day.capacity[v] for total in itertools.accumulate(loads, initial=aboard))
     return max(-load if day.is_drone[v] else -sum(loads) for load in loads) <= day.capacity[v]
@@ -43,9 +43,9 @@ def least_travel(day, plans):
     stops, of_request = {}, collections.defaultdict(list)
     for v, start in enumerate(plans.start):
         for k in range(num_stops(start)):
-            place, numbers = tuple(plans.stops[:2, v, k]), plans.stops[2:6, v, k]
+            place, numbers = tuple(plans.stops[:2, v, k]), plans.stops[2:7, v, k]
             of_request[int(numbers[3])].append((v, k))
-            stops[v, k] = (place, *numbers[:3])
+            stops[v, k] = (place, *numbers[:3], numbers[4])
     vehicles = range(len(plans.start))
 
     @functools.cache

@@ -54,17 +54,22 @@ def ride_day(rng, requests=None, vehicles=FLEET):
 
 
 def parcel_day(rng, requests=None, vehicles=FLEET):
-    """Vehicles and drones, deadlines from loose to tight, deliveries that open late, trips of limited length."""
+    """Vehicles and drones, deadlines from loose to tight, trips of limited length; parcels that come after their order,
+    deliveries that open late.
+    """
     count = REQUESTS if requests is None else requests
     arrival = np.sort(rng.uniform(0, 5 * count, count))
     if count > 3:
         arrival[2] = arrival[1]
     opens = np.where(rng.random(count) < 0.2, arrival + rng.uniform(0, 20, count), 0.0)
+    later = np.random.default_rng(rng.bit_generator.state["state"]["state"] % 2**32).uniform(-60, 20, count)
+    comes = np.where(later > 0, arrival + later, 0.0)
     is_drone = (np.arange(vehicles) > 0) & ((np.arange(vehicles) == vehicles - 1) | (rng.random(vehicles) < 0.3))
     return make_instance(
         arrival,
         rng.normal(0, 3, (count, 2)),
-        np.maximum(arrival, opens) + rng.uniform(10, 70, count),
+        np.maximum(arrival, opens) + rng.uniform(10, 70, count) + 0.5 * np.maximum(comes - arrival, 0.0),
+        pickup_earliest=comes,
         dropoff_earliest=opens,
         load=rng.integers(1, 3, count),
         value=rng.uniform(0.5, 2, count),

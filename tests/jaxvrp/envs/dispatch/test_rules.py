@@ -57,15 +57,22 @@ def test_brute_force_over_all_plans_gives_the_mask_and_the_cheapest_insertion(pl
     for i, day in enumerate(each(batch)):
         for step in range(REQUESTS):
             plans = jax.tree.map(lambda leaf, s=step, i=i: np.asarray(leaf[s, i], np.float64), states.plans)
-            drop = (day.dropoff[step], day.dropoff_earliest[step], day.dropoff_deadline[step], -day.load[step])
-            pick = (day.pickup[step], day.pickup_earliest[step], day.pickup_deadline[step], day.load[step])
+            released = max(day.arrival[step], day.pickup_earliest[step])
+            drop = (
+                day.dropoff[step],
+                day.dropoff_earliest[step],
+                day.dropoff_deadline[step],
+                -day.load[step],
+                released,
+            )
+            pick = (day.pickup[step], day.pickup_earliest[step], day.pickup_deadline[step], day.load[step], released)
             new = [drop] if scenario == "same_day" else [pick, drop]
             for v in range(FLEET):
                 count = int(np.isfinite(plans.start[v]).sum())
                 if count + len(new) > min(6, env.max_stops):
                     continue
                 planned = [(*plans.stops[0:2, v, k],) for k in range(count)]
-                planned = [(place, *plans.stops[2:5, v, k]) for k, place in enumerate(planned)]
+                planned = [(place, *plans.stops[[2, 3, 4, 6], v, k]) for k, place in enumerate(planned)]
                 best = cheapest(day, v, plans.place[:, v], plans.free[v], plans.aboard[v], planned, new)
                 assert math.isfinite(best) == timesteps.action_mask["dispatcher"][step, i, 0, 1 + v], (i, step, v)
                 if math.isfinite(best):
