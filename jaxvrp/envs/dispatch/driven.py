@@ -12,9 +12,10 @@ import numpy as np
 
 from jaxvrp.environment import executed_action, select
 from jaxvrp.envs.dispatch.env import Dispatch, decide, prepared_day
-from jaxvrp.envs.dispatch.plans import LOAD, REQUEST, begun_by, leaves
+from jaxvrp.envs.dispatch.plans import LOAD, REQUEST, begun_by, distance, leaves
 from jaxvrp.envs.dispatch.problem.instance import Instance
 from jaxvrp.envs.dispatch.problem.solution import Stop
+from jaxvrp.envs.dispatch.schedule import positions
 from jaxvrp.envs.dispatch.under_way import begun_until, drive
 
 
@@ -25,7 +26,7 @@ def driven_stops(env: Dispatch, instance: Instance, actions: Mapping[str, Any]) 
     """
     numbers = {name: jnp.asarray(values, jnp.int32) for name, values in actions.items()}
     parameters, structure = jax.tree.flatten(env)
-    begun, stops, start, departs = jax.device_get(_drive(structure, parameters, instance, numbers))
+    begun, stops, start, departs, way = jax.device_get(_drive(structure, parameters, instance, numbers))
     found: list[Stop] = []
     trips = np.zeros(begun.shape[1], int)
     for time, v in np.ndindex(begun.shape[:2]):
@@ -35,7 +36,8 @@ def driven_stops(env: Dispatch, instance: Instance, actions: Mapping[str, Any]) 
             trips[v] += last is None or departure != last
             last = departure
             request, is_pickup = int(stops[time, REQUEST, v, k]), bool(stops[time, LOAD, v, k] > 0)
-            found.append(Stop(v, request, is_pickup, float(start[time, v, k]), int(trips[v]), departure))
+            times = float(start[time, v, k]), int(trips[v]), departure, float(way[time, v, k])
+            found.append(Stop(v, request, is_pickup, *times))
     return found
 
 
@@ -47,7 +49,7 @@ def leg_factors(env: Dispatch, instance: Instance) -> np.ndarray | None:
 
 @functools.partial(jax.jit, static_argnums=0)
 def _drive(structure: Any, leaves_of_env: Any, instance: Instance, actions: Any) -> tuple[jax.Array, ...]:
-    """What was begun in each step: `bool[T, V, S]`, and the plans' stops, starts and departures then."""
+    """What was begun in each step: `bool[T, V, S]`; and the plans' stops, starts, departures, minutes of way then."""
     env = jax.tree.unflatten(structure, leaves_of_env)
 
     def advance(state: Any, action: Any) -> tuple[Any, tuple[jax.Array, ...]]:
@@ -57,10 +59,12 @@ def _drive(structure: Any, leaves_of_env: Any, instance: Instance, actions: Any)
         until = jnp.where(moved.done, jnp.inf, moved.now)
         if state.prepared.factors is None:
             begun, start, departs = begun_by(state.prepared, plans, until), plans.start, leaves(state.prepared, plans)
+            origin = positions(state.prepared, plans).before[..., :-1]
+            way = distance(origin, plans.stops[:2]) * state.prepared.pace[:, None]
         else:
             driven = drive(state.prepared, plans, until)
-            found = begun_until(state.prepared, driven, until), driven.start, driven.departs
-            begun, start, departs = (values[:, -env.max_stops :] for values in found)
-        return select(state.done, state, moved), (begun & ~state.done, plans.stops, start, departs)
+            found = begun_until(state.prepared, driven, until), driven.start, driven.departs, driven.minutes
+            begun, start, departs, way = (values[:, -env.max_stops :] for values in found)
+        return select(state.done, state, moved), (begun & ~state.done, plans.stops, start, departs, way)
 
     return jax.lax.scan(advance, env.init_state(instance), actions)[1]

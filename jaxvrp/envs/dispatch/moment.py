@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -11,7 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from jaxvrp.envs.dispatch.plans import DEADLINE, LOAD, REQUEST, SLACK, Plans, Prepared, begin, leaves, prepare
+from jaxvrp.envs.dispatch.least_late import Call, Course, cost, least_late
+from jaxvrp.envs.dispatch.plans import DEADLINE, LOAD, REQUEST, SLACK, Plans, Prepared, begin, leaves, prepare, way_home
 from jaxvrp.envs.dispatch.problem.day_file import (
     LENGTHS,
     NOT_NEGATIVE,
@@ -19,13 +20,13 @@ from jaxvrp.envs.dispatch.problem.day_file import (
     NamedDay,
     parse_day,
 )
-from jaxvrp.envs.dispatch.problem.instance import MINUTES_PER_HOUR, as_float32
+from jaxvrp.envs.dispatch.problem.instance import MINUTES_PER_HOUR, Instance, as_float32
 from jaxvrp.envs.dispatch.rules import State
 from jaxvrp.envs.dispatch.schedule import rescheduled
 from jaxvrp.io.json_files import plain, read_json
 from jaxvrp.io.messages import nearest
 from jaxvrp.io.problem_files import DamagedFileError
-from jaxvrp.replay.schema import list_of, object_of_only, object_with, one_of, text
+from jaxvrp.replay.schema import boolean, list_of, object_of_only, object_with, one_of, text
 
 FORMAT = "jaxvrp-dispatch-moment-1"
 
@@ -35,9 +36,10 @@ SPARE_STOPS = 8
 """Stops by which a plan may grow when requests move to it."""
 
 STOP = object_of_only({"what": one_of(PICKUP, DROPOFF), "request": text}, {"begin": NOT_NEGATIVE})
-VEHICLE = object_of_only({"id": text, "free": NOT_NEGATIVE, "stops": list_of(STOP)}, {"place": PLACE})
+VEHICLE = object_of_only({"id": text, "free": NOT_NEGATIVE, "stops": list_of(STOP)}, {"place": PLACE, "gone": boolean})
 MOMENT = object_of_only(
-    {"format": one_of(FORMAT), "now": NOT_NEGATIVE, "day": object_with(), "vehicles": list_of(VEHICLE)}, {}
+    {"format": one_of(FORMAT), "now": NOT_NEGATIVE, "day": object_with(), "vehicles": list_of(VEHICLE)},
+    {"cancelled": list_of(text)},
 )
 
 
@@ -110,7 +112,7 @@ def read_moment(path: str | os.PathLike) -> Moment:
     """Read a moment.
 
     Raises:
-        ValueError: it is none, or a promise can't be kept; one line that names the file and the place in it.
+        ValueError: it is none; one line that names the file and the place in it.
         OSError: it cannot be read.
     """
     return moment_in(read_json(path, "write a moment as docs/dispatch.md describes"), path)
@@ -132,102 +134,202 @@ def parse_moment(content: Mapping[str, Any]) -> Moment:
         day = parse_day(content["day"])
     except ValueError as error:
         raise ValueError(f"day: {error}") from None
-    prepared = jax.tree.map(jnp.asarray, prepare(as_float32(day.instance)))
+    now = content["now"] * day.minutes
+    cancelled = content.get("cancelled", ())
+    for index, name in enumerate(cancelled):
+        _refuse_unknown(day, f"cancelled[{index}]", name)
     entries = _by_vehicle(day, content["vehicles"])
-    size = max((len(entry["stops"]) for entry in entries.values()), default=0) + SPARE_STOPS
-    plans = jax.tree.map(np.array, begin(prepared, size))
-    plans.free[:] = now = content["now"] * day.minutes
     km = LENGTHS[content["day"].get("units", {}).get("length", "km")]
     seen: dict[str, str] = {}
-    for field, entry in entries.items():
-        v = day.vehicles.index(entry["id"])
-        if ("place" in entry) == (day.instance.depot is not None):
-            remedy = "give place" if day.instance.depot is None else "leave it out: vehicles load at the depot"
-            raise ValueError(f"{field} has {'no' if day.instance.depot is None else 'a'} place; {remedy}")
-        plans.free[v] = entry["free"] * day.minutes
-        if "place" in entry:
-            plans.place[:, v] = plans.goal[:, v] = np.asarray(entry["place"]) * km
-        _fill(day, field, entry, plans, v, seen)
-    moment = Moment(day, now, prepared, rescheduled(prepared, jax.tree.map(jnp.asarray, plans)))
-    _refuse_broken(moment, entries)
-    return moment
+    courses = {
+        field: _course(day, field, entry, now, km, _calls(day, field, entry, now, cancelled, seen))
+        for field, entry in entries.items()
+    }
+    gone = [field for field, entry in entries.items() if entry.get("gone")]
+    homeless = [request for field in gone for request in _without_vehicle(day, field, courses[field])]
+    here = [course for field, course in courses.items() if field not in gone]
+    fleet = day.instance.replace(capacity=np.where(_is_gone(day, entries), 0, day.instance.capacity))
+    try:
+        here = least_late(fleet, here, homeless)
+    except ValueError as error:
+        name = day.requests[error.args[0]]
+        raise ValueError(f"'{name}' has lost its vehicle, and no other can hold it; put it into cancelled") from None
+    prepared = jax.tree.map(jnp.asarray, prepare(as_float32(fleet)))
+    return _granted(Moment(day, now, prepared, _planned(day, prepared, here)))
 
 
 def _by_vehicle(day: NamedDay, listed: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """The entries by their place in the file."""
     names = [entry["id"] for entry in listed]
-    for index, name in enumerate(names):
+    for index, entry in enumerate(listed):
+        field, name, depot = f"vehicles[{index}]", entry["id"], day.instance.depot
         if name not in day.vehicles:
-            raise ValueError(f"vehicles[{index}].id: the day has no vehicle '{name}'; {nearest(name, day.vehicles)}")
+            raise ValueError(f"{field}.id: the day has no vehicle '{name}'; {nearest(name, day.vehicles)}")
         if name in names[:index]:
-            raise ValueError(f"vehicles[{index}].id: '{name}' is listed twice; leave one out")
+            raise ValueError(f"{field}.id: '{name}' is listed twice; leave one out")
+        if "place" in entry and depot is not None:
+            raise ValueError(f"{field} has a place; leave it out: vehicles load at the depot")
+        if "place" not in entry and depot is None and not entry.get("gone"):
+            raise ValueError(f"{field} has no place; give place")
     if missing := [name for name in day.vehicles if name not in names]:
-        raise ValueError(f"vehicles: {missing[0]} is not listed; list every vehicle of the day, also without stops")
+        raise ValueError(
+            f"vehicles: {missing[0]} is not listed; list every vehicle of the day, also without stops, and one that "
+            'is gone with "gone": true'
+        )
+    if all(entry.get("gone") for entry in listed):
+        raise ValueError("vehicles: all are gone; there is nothing to plan")
     return {f"vehicles[{index}]": entry for index, entry in enumerate(listed)}
 
 
-def _fill(day: NamedDay, field: str, entry: dict[str, Any], plans: Plans, v: int, seen: dict[str, str]) -> None:
-    """Write the stops of a vehicle into plans of NumPy arrays; `seen` says where each request was named."""
-    instance = day.instance
+def _is_gone(day: NamedDay, entries: Mapping[str, Any]) -> np.ndarray:
+    """`bool[V]`."""
+    gone = {entry["id"] for entry in entries.values() if entry.get("gone")}
+    return np.array([name in gone for name in day.vehicles])
+
+
+def _refuse_unknown(day: NamedDay, where: str, name: str) -> None:
+    if name not in day.requests:
+        raise ValueError(f"{where}: the day has no request '{name}'; {nearest(name, day.requests)}")
+
+
+def _calls(
+    day: NamedDay, field: str, entry: dict[str, Any], now: float, cancelled: Sequence[str], seen: dict[str, str]
+) -> list[Call]:
+    """The stops of a vehicle without those of cancelled requests; `seen` says where each request was named."""
     picked: set[str] = set()
-    pace = MINUTES_PER_HOUR * instance.detour[v] / instance.speed[v]
+    calls: list[Call] = []
     for k, stop in enumerate(entry["stops"]):
         where, name, is_pickup = f"{field}.stops[{k}]", stop["request"], stop["what"] == PICKUP
-        if name not in day.requests:
-            raise ValueError(f"{where}.request: the day has no request '{name}'; {nearest(name, day.requests)}")
-        if is_pickup and instance.depot is not None:
+        _refuse_unknown(day, f"{where}.request", name)
+        if is_pickup and day.instance.depot is not None:
             raise ValueError(f"{where}: with a depot there are no pickups; leave it out")
         if name in seen and (is_pickup or name not in picked):
             raise ValueError(f"{where}: '{name}' stands at {seen[name]}, too; leave one out")
+        is_aboard = not is_pickup and name not in picked and day.instance.depot is None
         seen[name] = where
         picked ^= {name} if is_pickup or name in picked else set()
-        r, end = day.requests.index(name), "pickup" if is_pickup else "dropoff"
-        place = np.asarray(getattr(instance, end)[r], float)
-        load = int(instance.load[r])
-        due = instance.arrival[r]
-        if instance.depot is None and not is_pickup:
-            due = due + pace * np.hypot(*(instance.pickup[r] - instance.dropoff[r]))
-        window = getattr(instance, f"{end}_earliest")[r], getattr(instance, f"{end}_deadline")[r]
-        plans.stops[:, v, k] = (*place, *window, load if is_pickup else -load, r, due)
-        plans.start[v, k] = 0.0
-        if instance.depot is None and not is_pickup and not _was_picked(entry["stops"][:k], name):
-            plans.aboard[v] += load
+        request = day.requests.index(name)
+        if day.instance.arrival[request] > now + SLACK:
+            arrival = f"{day.moment(day.instance.arrival[request]):g}, after now, {day.moment(now):g}"
+            raise ValueError(f"{where}: '{name}' arrives at {arrival}; leave it out until then")
+        if name not in cancelled:
+            calls.append((request, is_pickup))
+        elif is_aboard:
+            raise ValueError(f"{where}: '{name}' is cancelled, but on board; take it out of cancelled")
     if picked:
         name = sorted(picked)[0]
         raise ValueError(f"{field}: '{name}' is picked up and never dropped off; add its drop-off")
+    return calls
 
 
-def _was_picked(stops: list[dict[str, Any]], name: str) -> bool:
-    return any(stop["request"] == name and stop["what"] == PICKUP for stop in stops)
+def _course(day: NamedDay, field: str, entry: dict[str, Any], now: float, km: float, calls: Sequence[Call]) -> Course:
+    """What a vehicle has ahead; it begins nothing before now."""
+    instance, v = day.instance, day.vehicles.index(entry["id"])
+    place = np.asarray(entry["place"]) * km if "place" in entry else np.asarray(instance.start[v])
+    course = Course(
+        v, place, max(entry["free"] * day.minutes, now), _load_of(instance, _aboard(instance, calls)), tuple(calls)
+    )
+    if cost(instance, course)[0] == np.inf:
+        raise ValueError(f"{field}: more on board than the capacity, {instance.capacity[v]}; correct the stops")
+    return course
 
 
-def _refuse_broken(moment: Moment, entries: Mapping[str, Any]) -> None:
-    """Refuse plans that break a deadline or a capacity: there is nothing that a search could keep."""
+def _aboard(instance: Instance, calls: Sequence[Call]) -> list[int]:
+    """Passengers who are dropped off without a pickup."""
+    return [request for request, _ in calls if (request, True) not in calls] if instance.depot is None else []
+
+
+def _load_of(instance: Instance, requests: Sequence[int]) -> int:
+    return sum(int(instance.load[request]) for request in requests)
+
+
+def _without_vehicle(day: NamedDay, field: str, course: Course) -> list[int]:
+    """The requests of a vehicle that is gone."""
+    if aboard := _aboard(day.instance, course.calls):
+        raise ValueError(
+            f"{field} is gone with '{day.requests[aboard[0]]}' on board; leave the stop out, and give the day another "
+            "request, from where the vehicle stands"
+        )
+    return list(dict.fromkeys(request for request, _ in course.calls))
+
+
+def _planned(day: NamedDay, prepared: Prepared, courses: Sequence[Course]) -> Plans:
+    """Plans of these courses, every stop as early as it can be."""
+    size = max((len(course.calls) for course in courses), default=0) + SPARE_STOPS
+    plans = jax.tree.map(np.array, begin(prepared, size))
+    for course in courses:
+        v = course.vehicle
+        plans.free[v], plans.aboard[v] = course.free, course.aboard
+        if day.instance.depot is None:
+            plans.place[:, v] = plans.goal[:, v] = course.place
+        for k, call in enumerate(course.calls):
+            plans.stops[:, v, k], plans.start[v, k] = _stop(day.instance, v, *call), 0.0
+    return rescheduled(prepared, jax.tree.map(jnp.asarray, plans))
+
+
+def _stop(instance: Instance, v: int, request: int, is_pickup: bool) -> tuple[float, ...]:
+    """The planes of a stop."""
+    end = "pickup" if is_pickup else "dropoff"
+    place, earliest, deadline = (getattr(instance, end + what)[request] for what in ("", "_earliest", "_deadline"))
+    due = instance.arrival[request]
+    if instance.depot is not None:
+        due = max(due, instance.pickup_earliest[request])
+    elif not is_pickup:
+        pace = MINUTES_PER_HOUR * instance.detour[v] / instance.speed[v]
+        due = due + pace * np.hypot(*(instance.pickup[request] - instance.dropoff[request]))
+    load = int(instance.load[request]) * (1 if is_pickup else -1)
+    return (*place, earliest, deadline, load, request, due)
+
+
+def _granted(moment: Moment) -> Moment:
+    """The moment, in which what is late already may stay as late as it is planned, and may not get later."""
+    prepared, plans = moment.prepared, moment.plans
+    start = jnp.where(plans.present, plans.start, 0.0)
+    moment = moment.replace(plans=plans.replace(stops=plans.stops.at[DEADLINE].max(start)))
+    if prepared.fleet.depot is None:
+        return moment
+    home, trip = homecomings(prepared, plans)
+    fleet = prepared.fleet.replace(
+        horizon=jnp.maximum(prepared.fleet.horizon, home.max(axis=-1)),
+        max_trip=jnp.maximum(prepared.fleet.max_trip, trip.max(axis=-1)),
+    )
+    return moment.replace(prepared=prepared.replace(fleet=fleet))
+
+
+def late(moment: Moment) -> list[tuple[str, str]]:
+    """What is late in the plans: which request or vehicle, and a line that says how; vehicle after vehicle."""
     day, instance, plans = moment.day, moment.day.instance, jax.tree.map(np.asarray, moment.plans)
-    deadline, load = plans.stops[DEADLINE], plans.stops[LOAD]
-    for field, entry in entries.items():
-        v = day.vehicles.index(entry["id"])
-        carried = plans.aboard[v] + np.cumsum(load[v])
+    found: list[tuple[str, str]] = []
+    for v, (name, stops) in enumerate(pending(day, moment).items()):
+        for k, stop in enumerate(stops):
+            end = "pickup" if stop["what"] == PICKUP else "dropoff"
+            deadline = getattr(instance, f"{end}_deadline")[int(plans.stops[REQUEST, v, k])]
+            if plans.start[v, k] > deadline + 2 * SLACK:
+                times = f"begins at {stop['begin']:g}, after its deadline, {day.moment(deadline):g}"
+                found.append((stop["request"], f"{stop['what']} of {stop['request']} {times}"))
         if instance.depot is not None:
-            carried = -load[v] if instance.is_drone[v] else np.full_like(carried, -load[v].sum())
-        for k, stop in enumerate(entry["stops"]):
-            what = f"{field}.stops[{k}]: {stop['what']} of '{stop['request']}'"
-            if plans.start[v, k] > deadline[v, k] + SLACK:
-                late = f"{day.moment(plans.start[v, k]):g}, after its deadline, {day.moment(deadline[v, k]):g}"
-                raise ValueError(f"{what} begins at {late}; give a plan that keeps it, or a later deadline")
-            if max(carried[k], plans.aboard[v]) > instance.capacity[v]:
-                raise ValueError(f"{what}: more on board than the capacity, {instance.capacity[v]}; correct the stops")
-        if entry["stops"] and instance.depot is not None:
-            _refuse_late_home(moment, field, v, plans)
+            found += [(name, words) for words in _late_home(moment, v, name)]
+    return found
 
 
-def _refuse_late_home(moment: Moment, field: str, v: int, plans: Plans) -> None:
-    instance = moment.day.instance
-    count, pace = int(np.isfinite(plans.start[v]).sum()), MINUTES_PER_HOUR * instance.detour[v] / instance.speed[v]
-    way = pace * np.hypot(*(plans.stops[:2, v, :count] - np.asarray(instance.depot)[:, None]))
-    home = plans.start[v, :count] + instance.stop_time[v] + way
-    left = np.asarray(leaves(moment.prepared, moment.plans))[v, :count] + instance.stop_time[v]
-    if home[-1] > instance.horizon + SLACK:
-        raise ValueError(f"{field} is home at {moment.day.moment(home[-1]):g}, after the horizon; correct the stops")
-    if ((home - left) > instance.max_trip[v] + SLACK).any():
-        raise ValueError(f"{field} makes a longer trip than its max_trip; correct the stops")
+def _late_home(moment: Moment, v: int, name: str) -> list[str]:
+    instance, (home, trip) = (
+        moment.day.instance,
+        (np.asarray(each) for each in homecomings(moment.prepared, moment.plans)),
+    )
+    found = []
+    if (last := home[v].max()) > instance.horizon + 2 * SLACK:
+        found.append(f"{name} is home at {moment.day.moment(last):g}, after the horizon")
+    if (trip[v] > instance.max_trip[v] + 2 * SLACK).any():
+        found.append(f"{name} makes a longer trip than its max_trip")
+    return found
+
+
+def homecomings(prepared: Prepared, plans: Plans) -> tuple[jax.Array, jax.Array]:
+    """Were each stop the last of its trip, when the vehicle would be home, and how long the trip would be: `f32[V, S]`.
+
+    0 where there is no stop. The last stop of a trip has the most, since ways are straight.
+    """
+    left = leaves(prepared, plans) + prepared.fleet.stop_time[:, None]
+    home = plans.start + prepared.fleet.stop_time[:, None] + way_home(prepared, plans)
+    return jnp.where(plans.present, home, 0.0), jnp.where(plans.present, home - left, 0.0)

@@ -95,11 +95,11 @@ def plan_of(named: NamedDay | Moment, env: Dispatch, states: State | Moment) -> 
         "feasible": day.report.feasible and not rejected,
         "violations": {name: found for name, found in violations.items() if found["count"]},
         "value": day.report.value,
-        "travel": named.moment(day.report.travel.sum()),
+        "travel": named.moment(day.travel),
         "totals": {
             "served": f"{len(day.served)} of {len(day.requests)}",
             "value": f"{day.report.value:g}",
-            "travel": f"{named.moment(day.report.travel.sum()):g}",
+            "travel": f"{named.moment(day.travel):g}",
         },
         "reasons": _reasons(rejected, never),
         "rejected": rejected,
@@ -119,17 +119,19 @@ def _reasons(rejected: Sequence[str], never: Mapping[str, str]) -> list[str]:
 
 
 def _plan_of_moment(found: Moment) -> dict[str, Any]:
-    """What vehicles will do, all promises kept."""
+    """What vehicles will do, and what is late."""
     rows = moment.planned_rows(found)
     routes = {
         name: [f"{row['what']} {row['request']}" for row in rows if row["vehicle"] == name]
         for name in found.day.vehicles
     }
-    travel = float(planned_travel(found.prepared, found.plans).sum())
+    travel, late = float(planned_travel(found.prepared, found.plans).sum()), moment.late(found)
     return {
         "format": FORMAT,
-        "feasible": True,
+        "feasible": not late,
         "violations": {},
+        "reasons": [words for _, words in late],
+        "late": list(dict.fromkeys(name for name, _ in late)),
         "travel": found.day.moment(travel),
         "routes": routes,
         "stops": rows,

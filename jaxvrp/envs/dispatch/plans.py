@@ -65,7 +65,7 @@ class Prepared(struct.PyTreeNode):
     """A day and what follows from it.
 
     Attributes:
-        fleet: the day without its requests.
+        fleet: the day without its requests. Where vehicles are late already, `horizon` may be one for each, `f32[V]`.
         pace: `f32[V]`, minutes for a straight kilometre, as planned.
         capacity: `f32[V]`.
         table: `f32[R, 11]`, the numbers of each request, see `COLUMNS`.

@@ -28,6 +28,7 @@ class Track:
     times: np.ndarray  # `f64[P]`, ascending
     places: np.ndarray  # `f64[P, 2]`
     loads: tuple[tuple[float, int], ...]  # (from when, load)
+    idle: float = 0.0  # minutes that it drove without a plan
 
     def at(self, time: float) -> np.ndarray:
         """The place, `f64[2]`, at a time."""
@@ -65,6 +66,11 @@ class PlayedDay:
     def arrival(self, request: int) -> float:
         """When it arrived."""
         return float(self.instance.arrival[request])
+
+    @property
+    def travel(self) -> float:
+        """Minutes of all vehicles: to stops, home, and without a plan."""
+        return float(self.report.travel.sum()) + sum(track.idle for track in self.tracks.values())
 
     def rejected(self) -> list[int]:
         """Requests that were decided on, and are not served."""
@@ -139,10 +145,17 @@ def _arrival(instance: Instance, stop: Stop, planned: float) -> float:
 def _ride(instance: Instance, v: int, stops: list[Stop], states: State, is_idle: np.ndarray) -> Track:
     """The track of a vehicle without a depot: also where it was at each decision while it had no plan."""
     points = [(0.0, np.asarray(instance.start[v], float))]
-    here, load, loads = points[0][1], 0, [(0.0, 0)]
+    here, load, loads, idle = points[0][1], 0, [(0.0, 0)], 0.0
     waited = [(float(states.now[i]), np.asarray(states.plans.place[i, :, v], float)) for i in np.flatnonzero(is_idle)]
+
+    def wait(until: float) -> float:
+        """Go where it was meanwhile; the minutes that it drove."""
+        passed = [points[-1], *(point for point in waited if points[-1][0] <= point[0] <= until)]
+        points.extend(passed[1:])
+        return sum(_minutes(instance, v, a, b) for (_, a), (_, b) in itertools.pairwise(passed))
+
     for stop in stops:
-        points += [point for point in waited if points[-1][0] <= point[0] <= stop.departs]
+        idle += wait(stop.departs)
         here = points[-1][1]
         place = np.asarray((instance.pickup if stop.is_pickup else instance.dropoff)[stop.request], float)
         arrive = _arrival(instance, stop, stop.departs + _minutes(instance, v, here, place))
@@ -150,8 +163,8 @@ def _ride(instance: Instance, v: int, stops: list[Stop], states: State, is_idle:
         points += [(stop.departs, here), (arrive, place), (ended, place)]
         load += int(instance.load[stop.request]) * (1 if stop.is_pickup else -1)
         loads.append((stop.start, load))
-    points += [point for point in waited if point[0] >= points[-1][0]]
-    return _track(points, loads)
+    idle += wait(np.inf)
+    return _track(points, loads, idle)
 
 
 def _trips(instance: Instance, v: int, stops: list[Stop], factors: np.ndarray | None) -> Track:
@@ -177,9 +190,9 @@ def _trips(instance: Instance, v: int, stops: list[Stop], factors: np.ndarray | 
     return _track(points, loads)
 
 
-def _track(points: list[tuple[float, np.ndarray]], loads: list[tuple[float, int]]) -> Track:
+def _track(points: list[tuple[float, np.ndarray]], loads: list[tuple[float, int]], idle: float = 0.0) -> Track:
     times, places = np.array([time for time, _ in points]), np.array([place for _, place in points])
-    return Track(np.maximum.accumulate(times), places, tuple(loads))
+    return Track(np.maximum.accumulate(times), places, tuple(loads), idle)
 
 
 def name_of(day: PlayedDay, vehicle: int) -> str:
@@ -191,11 +204,10 @@ def summary(day: PlayedDay) -> str:
     """What was served, and at which travel, in a line."""
     count, served = len(day.requests), len(day.served)
     share = f" ({served / count:.0%})" if count else ""
-    travel = float(day.states.totals.travel[-1])
     words = (
         f"{served} of {count} requests served{share}",
         f"value {day.report.value:.4g}",
-        f"{travel:.0f} min of travel",
+        f"{day.travel:.0f} min of travel",
     )
     return "   |   ".join(words)
 

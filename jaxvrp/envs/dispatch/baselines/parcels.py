@@ -41,6 +41,7 @@ class Parcels(struct.PyTreeNode):
     Attributes:
         prepared: the day.
         free: `f32[V]`, when each vehicle can load.
+        home_by: `f32[V]`, when it must be home.
         stops: `f32[7, N]`.
         open: `i32[N]`, numbers of stops that exist come first.
         count: `i32[]`.
@@ -51,6 +52,7 @@ class Parcels(struct.PyTreeNode):
 
     prepared: Prepared
     free: jax.Array
+    home_by: jax.Array
     stops: jax.Array
     open: jax.Array
     count: jax.Array
@@ -76,6 +78,7 @@ class _Rows(struct.PyTreeNode):
     is_drone: jax.Array
     capacity: jax.Array
     free: jax.Array
+    home_by: jax.Array
 
 
 class _Schedule(struct.PyTreeNode):
@@ -155,6 +158,7 @@ def _parcels(prepared: Prepared, plans: Plans) -> Parcels:
     return Parcels(
         prepared,
         plans.free,
+        jnp.broadcast_to(prepared.fleet.horizon, plans.free.shape),
         stops,
         present_first,
         jnp.sum(exists, dtype=jnp.int32),
@@ -223,6 +227,7 @@ def _rows(parcels: Parcels, pair: jax.Array) -> _Rows:
         fleet.is_drone,
         prepared.capacity,
         parcels.free,
+        parcels.home_by,
     )
     return _Rows(*(jnp.take(column, pair, mode="clip")[:, None] for column in columns))
 
@@ -285,17 +290,17 @@ def _scheduled(parcels: Parcels, rows: _Rows, orders: jax.Array, incoming: jax.A
     opens = jnp.maximum(stops[EARLIEST], flown)
     start = path - jnp.minimum(least_until(path - jnp.where(exists, opens, -FAR)), 0.0)
     leave = followed_by((loads_then + rows.stop_time)[:, 0], start + rows.stop_time + returns)
-    end = jnp.where(rows.is_drone, fleet.horizon, jnp.minimum(fleet.horizon, leave[:, :1] + rows.max_trip))
+    end = jnp.where(rows.is_drone, rows.home_by, jnp.minimum(rows.home_by, leave[:, :1] + rows.max_trip))
 
     load, flight = jnp.where(exists, -stops[LOAD], 0.0), home + rows.stop_time
     loads = jnp.where(rows.is_drone, load, jnp.sum(load, axis=1, keepdims=True))
     on_time = (start <= stops[DEADLINE] + SLACK) & (loads <= rows.capacity)
-    flies = (start + flight <= fleet.horizon + SLACK) & (home + flight <= rows.max_trip + SLACK)
+    flies = (start + flight <= rows.home_by + SLACK) & (home + flight <= rows.max_trip + SLACK)
     is_home = at_position(count[:, 0], leave + arc)[:, None] <= end + SLACK
     is_kept = jnp.where(exists, on_time & jnp.where(rows.is_drone, flies, is_home), True).all(axis=1)
 
     # A drone is back by the horizon from each flight; a vehicle, from its only trip.
-    deadline = jnp.minimum(stops[DEADLINE], jnp.where(rows.is_drone, fleet.horizon - flight, jnp.inf))
+    deadline = jnp.minimum(stops[DEADLINE], jnp.where(rows.is_drone, rows.home_by - flight, jnp.inf))
     deadline = jnp.concatenate([deadline, jnp.zeros((2, 1), jnp.float32)], axis=1)
     is_end = index == count
     bound = jnp.where(index < count, deadline, jnp.where(is_end & ~rows.is_drone, end, jnp.inf))

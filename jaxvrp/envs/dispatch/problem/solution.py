@@ -27,6 +27,8 @@ class Stop(NamedTuple):
     trip: int = 0
     departs: float = 0.0
     """When the vehicle left for it, or began to load for its trip."""
+    way: float | None = None
+    """Minutes that it drove there from where it was then; None: from its last stop."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +46,7 @@ class Report:
     Attributes:
         served: `bool[R]`.
         value: of what was served.
-        travel: `f[V]`, minutes between stops, and to and from the depot; without what idle vehicles drove.
+        travel: `f[V]`, minutes driven to stops, and home to the depot; without what idle vehicles drove.
         late: `bool[R]`, requests that were picked up or dropped off after a deadline.
         violations: by constraint.
     """
@@ -172,12 +174,10 @@ def _check_rides(
         earliest = float((day.pickup_earliest if stop.is_pickup else day.dropoff_earliest)[stop.request])
         mean, factor = _minutes(day, v, here, _place(day, stop)), next(factors)
         was_idle = aboard == 0 and stop.departs > free + tolerance
-        way = mean * (min(factor, 1.0) if was_idle else factor)
-        travel += stop.start - stop.departs if was_idle else way
-        wrong = (
-            stop.start < free + way - tolerance if was_idle else abs(stop.start - max(free + way, earliest)) > tolerance
-        )
-        if wrong:
+        way = stop.way if was_idle and stop.way is not None else mean * factor
+        travel, leaves = travel + way, stop.departs if was_idle else free
+        is_near = stop.start >= free + mean * min(factor, 1.0) - tolerance
+        if not is_near or abs(stop.start - max(leaves + way, earliest)) > tolerance:
             findings.add("time", where)
         aboard += int(day.load[stop.request]) * (1 if stop.is_pickup else -1)
         if not 0 <= aboard <= day.capacity[v]:

@@ -144,6 +144,15 @@ def test_a_policy_of_parcels_refuses_a_day_of_rides_in_one_line(file):
         solve.open_problem(file, run="dispatch_same_day")
 
 
+def test_travel_is_what_is_driven_and_no_waiting(town, write):
+    """Three kilometres to the pickup, three to the drop-off, and two hours of waiting between."""
+    town["vehicles"] = [{"id": "north", "start": [0, 3], "speed": 30, "capacity": 2}]
+    town["requests"] = [ride("Ada", 5, pickup_earliest=120, pickup_deadline=130, dropoff_deadline=200)]
+    solution = solve.solve(write(json.dumps(town), "town.json"), method="accept")
+    assert solution.plan["travel"] == 12 and solution.plan["totals"]["travel"] == "12"
+    assert float(solution.states.totals.travel[-1]) == 12
+
+
 def test_an_empty_day_is_over_at_once(town, write):
     town["requests"] = []
     plan = solve.solve(write(json.dumps(town), "town.json"), method="accept").plan

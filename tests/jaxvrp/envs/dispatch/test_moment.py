@@ -10,6 +10,7 @@ import pytest
 
 import jaxvrp
 from jaxvrp.envs.dispatch import live
+from jaxvrp.envs.dispatch import moment as moments
 from jaxvrp.envs.dispatch.insertion import offers
 from jaxvrp.envs.dispatch.moment import FORMAT, parse_moment
 from jaxvrp.envs.dispatch.problem.day_file import parse_day
@@ -132,8 +133,8 @@ def test_planning_a_state_again_asks_all_vehicles_again(driven):
         (lambda m: m["vehicles"].append(m["vehicles"][0]), r"vehicles\[2\].id: 'north' is listed twice"),
         (lambda m: m["vehicles"][0].pop("place"), r"vehicles\[0\] has no place; give place"),
         (
-            lambda m: m["vehicles"][0]["stops"].append({"what": "pickup", "request": "r9"}),
-            r"vehicles\[0\]: 'r9' is picked up and never dropped off",
+            lambda m: m["vehicles"][0]["stops"].append({"what": "pickup", "request": "r8"}),
+            r"vehicles\[0\]: 'r8' is picked up and never dropped off",
         ),
         (
             lambda m: m["vehicles"][0]["stops"].append({"what": "drop-off", "request": "r99"}),
@@ -143,9 +144,11 @@ def test_planning_a_state_again_asks_all_vehicles_again(driven):
             lambda m: m["vehicles"][1]["stops"].extend(m["vehicles"][0]["stops"][-1:]),
             r"vehicles\[1\].stops\[.*\]: 'r\d' stands at vehicles\[0\].stops\[.*\], too",
         ),
+        (lambda m: m.update(now=1.7), r"vehicles\[\d\].stops\[\d+\]: 'r7' arrives at 1.75, after now, 1.7; leave"),
+        (lambda m: m.update(cancelled=["r12"]), r"cancelled\[0\]: the day has no request 'r12'; did you mean"),
         (
-            lambda m: m["vehicles"][0].update(free=160),
-            "begins at .* after its deadline, 170; give a plan that keeps it",
+            lambda m: [each.update(gone=True) for each in m["vehicles"]],
+            "vehicles: all are gone; there is nothing to plan",
         ),
         (lambda m: m["day"]["vehicles"][0].update(capacity=1), "more on board than the capacity, 1"),
         (lambda m: m["day"]["requests"].reverse(), r"day: requests\[1\].arrival is 2, before"),
@@ -177,3 +180,137 @@ def test_an_idle_fleet_is_a_moment(write):
     content = {"format": FORMAT, "now": 3, "day": day_of(), "vehicles": []}
     with pytest.raises(UserError, match=r"vehicles: north is not listed"):
         solve.open_problem(write(json.dumps(content), "moment.json"))
+
+
+# --- what has gone wrong already ----------------------------------------------------------------------------------
+
+
+def moment(now, requests, north, south=(), *, depot=None, **more):
+    """Two vehicles of 30 km/h, at (0, 0) and (0, 5), or at a depot: 2 minutes for each kilometre."""
+    place = {} if depot else {"start": [0, 0]}
+    vehicles = [{"id": name, "speed": 30, "capacity": 4, **place} for name in ("north", "south")]
+    day = {"format": "jaxvrp-dispatch-day-1", "horizon": 120, "vehicles": vehicles, "requests": requests}
+    fleet = [
+        {"id": name, "free": 0, "stops": [{"what": what, "request": request} for what, request in stops]}
+        for name, stops in (("north", north), ("south", south))
+    ]
+    if depot:
+        day["depot"] = depot
+    else:
+        fleet[0]["place"], fleet[1]["place"] = [0, 0], [0, 5]
+    return {"format": FORMAT, "now": now, "day": day, "vehicles": fleet, **more}
+
+
+def ride(name, pickup, dropoff, deadline, arrival=5):
+    return {"id": name, "arrival": arrival, "pickup": pickup, "dropoff": dropoff, "dropoff_deadline": deadline}
+
+
+def both(name):
+    return [("pickup", name), ("drop-off", name)]
+
+
+@pytest.fixture
+def searched(write):
+    """The plan of a moment, and when its stops begin."""
+
+    def search(content):
+        plan = solve.solve(write(json.dumps(content), "moment.json"), seconds=0.05).plan
+        return plan, {(stop["vehicle"], stop["what"], stop["request"]): stop["begin"] for stop in plan["stops"]}
+
+    return search
+
+
+ADA = ride("Ada", [1, 0], [3, 0], 100)
+
+
+def test_nothing_begins_before_now(searched):
+    plan, begin = searched(moment(60, [ADA], both("Ada")))
+    assert plan["feasible"] and plan["travel"] == 6
+    assert begin == {("north", "pickup", "Ada"): 62, ("north", "drop-off", "Ada"): 66}
+    assert plan["stops"][0]["departs"] == 60
+
+
+def test_what_is_late_already_is_said_and_planned(searched):
+    """A rider aboard whose deadline is over, and a pickup and its drop-off that cannot be reached in time."""
+    requests = [{**ADA, "pickup_deadline": 61}, ride("Bea", [0, 0], [1, 0], 50)]
+    plan, begin = searched(moment(60, requests, [("drop-off", "Bea"), *both("Ada")]))
+    assert begin["north", "drop-off", "Bea"] == begin["north", "pickup", "Ada"] == 62
+    assert not plan["feasible"] and plan["late"] == ["Bea", "Ada"]
+    assert plan["reasons"] == [
+        "drop-off of Bea begins at 62, after its deadline, 50",
+        "pickup of Ada begins at 62, after its deadline, 61",
+    ]
+
+
+def test_the_order_of_the_file_is_left_where_another_is_less_late(searched):
+    """Bea stays aboard for Ada's ride in the file: she is in time if she is dropped off first, and Ada with south."""
+    requests = [ride("Ada", [0, 5], [0, 7], 66), ride("Bea", [0, 0], [1, 0], 62)]
+    plan, begin = searched(moment(60, requests, [*both("Ada"), ("drop-off", "Bea")]))
+    assert plan["feasible"] and plan["late"] == []
+    assert begin == {
+        ("north", "drop-off", "Bea"): 62,
+        ("south", "pickup", "Ada"): 60,
+        ("south", "drop-off", "Ada"): 64,
+    }
+
+
+def test_requests_of_a_vehicle_that_is_gone_go_to_others(searched):
+    content = moment(60, [ADA], both("Ada"))
+    content["vehicles"][0]["gone"] = True
+    del content["vehicles"][0]["place"]
+    plan, begin = searched(content)
+    assert plan["feasible"] and {vehicle for vehicle, *_ in begin} == {"south"}
+    assert begin["south", "drop-off", "Ada"] == pytest.approx(60 + 2 * (26**0.5 + 2), abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("stops", "change", "says"),
+    [
+        ([("drop-off", "Ada")], {"gone": True}, r"vehicles\[0\] is gone with 'Ada' on board; leave the stop out"),
+        ([("drop-off", "Ada")], {"cancelled": ["Ada"]}, "'Ada' is cancelled, but on board; take it out of cancelled"),
+        (both("Ada"), {"gone": True, "load": 5}, "more on board than the capacity, 4; correct the stops"),
+    ],
+)
+def test_what_cannot_be_planned_is_one_line(stops, change, says):
+    content = moment(60, [{**ADA, "load": change.get("load", 1)}], stops, cancelled=change.get("cancelled", []))
+    content["vehicles"][0]["gone"] = change.get("gone", False)
+    with pytest.raises(ValueError, match=says):
+        parse_moment(content)
+
+
+def test_cancelled_requests_leave_the_plans(searched):
+    requests = [ADA, ride("Bea", [2, 0], [4, 0], 100)]
+    plan, begin = searched(moment(60, requests, [*both("Ada"), *both("Bea")], cancelled=["Ada"]))
+    assert plan["feasible"] and begin == {("north", "pickup", "Bea"): 64, ("north", "drop-off", "Bea"): 68}
+
+
+def test_parcels_that_are_late_are_said_and_planned(searched):
+    """The trip waits until 118 for bread: milk is late, and so is the vehicle home at 134; south takes one of them."""
+    milk = {"id": "milk", "arrival": 0, "dropoff": [4, 0], "dropoff_deadline": 90}
+    bread = {"id": "bread", "arrival": 0, "dropoff": [3, 0], "pickup_earliest": 116, "dropoff_deadline": 125}
+    stops = [("drop-off", "bread"), ("drop-off", "milk")]
+    plan, begin = searched(moment(60, [milk, bread], stops, depot=[0, 0]))
+    late = next(vehicle for vehicle, _, request in begin if request == "bread")
+    assert plan["reasons"] == [f"{late} is home at 128, after the horizon"] and not plan["feasible"]
+    assert sorted(begin.values()) == [68, 122]
+    assert sorted(stop["departs"] for stop in plan["stops"]) == [60, 116]
+
+
+def test_noise_makes_nothing_late_that_a_moment_cannot_say(write):
+    """Some stops of noisy days are late: their moments are written, read and planned again."""
+    content = day_of()
+    for request in content["requests"]:
+        request["dropoff_deadline"] = request["arrival"] + 20
+    day = parse_day({**content, "travel_seed": 3})
+    env = jaxvrp.make("dispatch", num_vehicles=2, max_requests=10, max_stops=20, travel_noise=0.8)
+    state, timestep = jax.jit(env.reset_to)(day.instance)
+    step, late = jax.jit(env.step), 0
+    for _ in range(9):
+        choice = int(np.asarray(timestep.action_mask["dispatcher"][0]).nonzero()[0][-1])
+        state, timestep = step(state, {"dispatcher": np.int32([choice]), "vehicle": np.zeros(2, np.int32)})
+        written = json.loads(json.dumps(live.moment_of(content, state)))
+        read = parse_moment(written)
+        late += bool(moments.late(read))
+        rows = moments.planned_rows(read)
+        assert all(row["departs"] >= read.now - 1e-3 for row in rows)
+    assert late, "nothing was late, so nothing was tried"

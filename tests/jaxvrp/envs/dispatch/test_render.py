@@ -54,6 +54,7 @@ def test_tracks_are_as_long_as_the_travel(days):
                 day.instance.capacity[v], day.instance.load.max() if day.instance.is_drone[v] else 0
             )
         assert travel == pytest.approx(float(states.totals.travel[-1]), rel=1e-4)
+        assert day.travel == pytest.approx(float(states.totals.travel[-1]), rel=1e-4)
         for stop in day.stops:
             place = (day.instance.pickup if stop.is_pickup else day.instance.dropoff)[stop.request]
             np.testing.assert_allclose(day.tracks[stop.vehicle].at(stop.start), place, atol=1e-3)
