@@ -24,6 +24,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from flax import struct
+from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
 import jaxvrp
@@ -65,8 +66,42 @@ class Playing(struct.PyTreeNode):
     key: jax.Array
 
 
+class RandomPlay:
+    """Masked random play of a batch on each device of a mesh, as two jitted programs.
+
+    `begin` goes from a key to a `Playing`; `chunk` takes one, which is donated, plays `steps` scanned steps, and
+    returns it with the sums of rewards and of ended episodes.
+    """
+
+    def __init__(self, env: Environment, batch: int, steps: int, mesh: Mesh):
+        self._vec, self._actor, self._steps = VecEnv(env, batch), RandomActor(env), steps
+        specs = batch_specs(jax.eval_shape(self._begin, jax.eval_shape(lambda: jax.random.key(0))))
+        self.begin = jax.jit(shard(lambda key: self._begin(device_key(key)), mesh, P(), specs))
+        self.chunk = jax.jit(shard(self._chunk, mesh, (specs,), (specs, P())), donate_argnums=0)
+
+    def _begin(self, key: jax.Array) -> Playing:
+        state, timestep = self._vec.reset(key)
+        return Playing(state, _without_metrics(timestep), jax.random.key(1))
+
+    def _chunk(self, playing: Playing) -> tuple[Playing, dict[str, jax.Array]]:
+        key, pool_key, play_key = jax.random.split(playing.key, 3)
+        state = self._vec.refresh_pool(playing.vec, device_key(pool_key))
+        keys = jax.random.split(device_key(play_key), self._steps)
+        (state, timestep), totals = jax.lax.scan(self._step, (state, playing.timestep), keys)
+        totals = jax.tree.map(lambda total: jax.lax.psum(total.sum(), DATA), totals)
+        return Playing(state, timestep, key), totals
+
+    def _step(self, carry: tuple[Any, TimeStep], key: jax.Array) -> tuple[tuple[Any, TimeStep], dict[str, jax.Array]]:
+        state, timestep = carry
+        action, _ = self._actor.act(key, (), state.env, timestep)
+        state, timestep = self._vec.step(state, action, refresh=False)
+        reward = next(iter(timestep.reward.values())).sum()
+        totals = {"reward": reward, "done": timestep.done.sum(dtype=jnp.float32)}
+        return (state, _without_metrics(timestep)), totals
+
+
 class JaxPlayer:
-    """A batch of random play in one jitted, donated call of `steps` steps, spread over all devices that divide it.
+    """`RandomPlay` in one jitted, donated call, the batch spread over all devices that divide it.
 
     Attributes:
         devices: how many these are.
@@ -75,42 +110,17 @@ class JaxPlayer:
 
     def __init__(self, env: Environment, batch: int, steps: int):
         self.devices = len(jax.devices()) if batch % len(jax.devices()) == 0 else 1
-        self.steps, self.actor = steps, RandomActor(env)
-        self.vec_env = VecEnv(env, batch // self.devices)
-        mesh = make_mesh(self.devices)
-        specs = batch_specs(jax.eval_shape(self._begin, jax.eval_shape(lambda: jax.random.key(0))))
-        begin = jax.jit(shard(lambda key: self._begin(device_key(key)), mesh, P(), specs))
-        self._playing = jax.block_until_ready(begin(jax.random.key(0)))
+        play = RandomPlay(env, batch // self.devices, steps, make_mesh(self.devices))
+        self._playing = jax.block_until_ready(play.begin(jax.random.key(0)))
         self._totals: dict[str, jax.Array] = {}
         start = time.perf_counter()
-        chunk = jax.jit(shard(self._chunk, mesh, (specs,), (specs, P())), donate_argnums=0)
-        self._call = chunk.lower(self._playing).compile()
+        self._call = play.chunk.lower(self._playing).compile()
         self.compile_seconds = time.perf_counter() - start
 
     def play(self) -> None:
         """One call, waited for."""
         self._playing, self._totals = self._call(self._playing)
         jax.block_until_ready(self._totals)
-
-    def _begin(self, key: jax.Array) -> Playing:
-        state, timestep = self.vec_env.reset(key)
-        return Playing(state, _without_metrics(timestep), jax.random.key(1))
-
-    def _chunk(self, playing: Playing) -> tuple[Playing, dict[str, jax.Array]]:
-        key, pool_key, play_key = jax.random.split(playing.key, 3)
-        state = self.vec_env.refresh_pool(playing.vec, device_key(pool_key))
-        keys = jax.random.split(device_key(play_key), self.steps)
-        (state, timestep), totals = jax.lax.scan(self._step, (state, playing.timestep), keys)
-        totals = jax.tree.map(lambda total: jax.lax.psum(total.sum(), DATA), totals)
-        return Playing(state, timestep, key), totals
-
-    def _step(self, carry: tuple[Any, TimeStep], key: jax.Array) -> tuple[tuple[Any, TimeStep], dict[str, jax.Array]]:
-        state, timestep = carry
-        action, _ = self.actor.act(key, (), state.env, timestep)
-        state, timestep = self.vec_env.step(state, action, refresh=False)
-        reward = next(iter(timestep.reward.values())).sum()
-        totals = {"reward": reward, "done": timestep.done.sum(dtype=jnp.float32)}
-        return (state, _without_metrics(timestep)), totals
 
 
 def _without_metrics(timestep: Any) -> TimeStep:

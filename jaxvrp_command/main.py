@@ -40,7 +40,9 @@ class Command:
 
 TRAINING = {name: (f"train.{name}", sentence) for name, (_, sentence) in names.ALGORITHMS.items()}
 BENCHMARKS = {name: (f"benchmarks.{name}", sentence) for name, sentence in names.BENCHMARKS.items()}
-BENCHMARKS |= {name: (f"benchmarks.{name}.__main__", names.BENCHMARKS[name]) for name in ("peers", "quality")}
+BENCHMARKS |= {
+    name: (f"benchmarks.{name}.__main__", names.BENCHMARKS[name]) for name in ("compiled", "peers", "quality")
+}
 RECORDS = {name: (f"train.bench.{name}", sentence) for name, sentence in names.RECORDS.items()}
 
 COMMANDS = {

@@ -43,6 +43,7 @@ RECORDS = {
 
 BENCHMARKS = {
     "ablation": "What each part of a configuration is worth: the same training with one part changed at a time.",
+    "compiled": "What the compilers of an H100 or a TPU make of all programs, without the device: kernels and bytes.",
     "device": "What an accelerator does in nine minutes: parity, steps, training, a peer, memory and compilation.",
     "guard": "Whether an environment has become slower: its ratio to NumPy, and its program, beside kept ones.",
     "learning": "What a configuration learns, with several seeds, beside the baselines.",

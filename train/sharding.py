@@ -7,7 +7,8 @@ program after `initialize`.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import jax
@@ -18,6 +19,8 @@ from train.config import RunConfig
 
 DATA = "data"
 
+DEVICES: ContextVar[Sequence[jax.Device] | None] = ContextVar("devices", default=None)
+"""What programs are made for; None for the devices of this process. For others they are compiled, and not run."""
 
 AUTO = "auto"
 """A coordinator of this name: JAX asks the cluster for address, number and place of the processes."""
@@ -43,7 +46,7 @@ def initialize(coordinator: str, num_processes: int, process_id: int) -> None:
 
 def make_mesh(num_devices: int | None = None) -> Mesh:
     """A mesh over the first `num_devices` devices (all by default); a ValueError, if there are fewer."""
-    devices = jax.devices()
+    devices = DEVICES.get() or jax.devices()
     if num_devices is not None and num_devices > len(devices):
         raise ValueError(
             f"num_devices is {num_devices}, but there are {len(devices)} ({devices[0].platform}); lower it, or, on a "

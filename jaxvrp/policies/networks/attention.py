@@ -36,16 +36,30 @@ LOGIT_RANGE = 10.0
 
 
 def _dense(size: int, gain: float = 2.0**0.5, *, use_bias: bool = True, name: str | None = None) -> nn.Dense:
-    return nn.Dense(size, use_bias=use_bias, kernel_init=nn.initializers.orthogonal(gain), name=name)
+    kernel_init = nn.initializers.orthogonal(gain)
+    return nn.Dense(size, use_bias=use_bias, kernel_init=kernel_init, dot_general=_product, name=name)
+
+
+def _product(x: jax.Array, kernel: jax.Array, *args: Any, **kwargs: Any) -> jax.Array:
+    """`jax.lax.dot_general`, not fused with what makes `x`, nor its gradient with what makes the gradient's factor.
+
+    These are transposed planes, and XLA of JAX 0.10 cannot compile a transposition and a product in one kernel of a
+    GPU for most sizes. On a CPU XLA fuses nothing into products, and drops the barriers.
+    """
+    return _gradient_apart(jax.lax.dot_general(jax.lax.optimization_barrier(x), kernel, *args, **kwargs))
+
+
+@jax.custom_vjp
+def _gradient_apart(x: jax.Array) -> jax.Array:
+    return x
+
+
+_gradient_apart.defvjp(lambda x: (x, None), lambda _, gradient: (jax.lax.optimization_barrier(gradient),))
 
 
 def _project(dense: nn.Dense, x: jax.Array) -> jax.Array:
-    """A dense layer over the last axis, of one matrix: more axes cost XLA's CPU kernels a factor of two.
-
-    The barrier keeps transposed planes out of the product: XLA of JAX 0.10 cannot compile both in one kernel of a GPU.
-    """
-    matrix = jax.lax.optimization_barrier(x.reshape(-1, x.shape[-1]))
-    return dense(matrix).reshape(*x.shape[:-1], -1)
+    """A dense layer over the last axis, of one matrix: more axes cost XLA's CPU kernels a factor of two."""
+    return dense(x.reshape(-1, x.shape[-1])).reshape(*x.shape[:-1], -1)
 
 
 def _slopes(key: jax.Array, shape: tuple[int, ...], dtype: Any = jnp.float32) -> jax.Array:

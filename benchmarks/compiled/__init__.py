@@ -1,0 +1,1 @@
+"""Programs compiled for accelerators that are not at hand, and what their compilers say of them."""

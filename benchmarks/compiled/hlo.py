@@ -1,0 +1,190 @@
+"""The optimised program of a compiler, as text: its kernels, loops, and the bytes that they move."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+import math
+import re
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+FREE = frozenset(
+    {"parameter", "constant", "tuple", "get-tuple-element", "bitcast", "while", "conditional", "call", "after-all"}
+    | {"partition-id", "replica-id", "opt-barrier"}
+)
+"""Operations that launch nothing themselves."""
+
+COUNTED = ("gather", "scatter", "sort", "copy", "transpose")
+"""Operations that are counted by name, alone or within a fusion."""
+
+CALLS = ("to_apply", "calls", "called_computations", "branch_computations", "true_computation", "false_computation")
+"""What names the computations that an operation runs once, a loop's body apart."""
+
+HEAD = re.compile(r"^(ENTRY )?%?([\w.\-]+) (?:\(.*\) -> .*)?\{\s*$")
+SHAPE = re.compile(r"\b(pred|bf16|f8\w*|[fsuc]\d+)\[([\d,]*)\](?:\{([\d,]*)(?::([^}]*))?\})?")
+TILE = re.compile(r"T\(([\d,*]*)\)")
+CALLED = re.compile(rf"\b(body|condition|{'|'.join(CALLS)})=(\{{[^}}]*\}}|%[\w.\-]+)")
+TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
+NAME = re.compile(r"%([\w.\-]+)")
+
+
+class Bytes(NamedTuple):
+    """Of arrays: of their numbers, and as they lie in memory, in whole tiles."""
+
+    logical: float = 0.0
+    padded: float = 0.0
+
+    def plus(self, other: Bytes, times: int = 1) -> Bytes:
+        """These, and so many times the others."""
+        return Bytes(self.logical + times * other.logical, self.padded + times * other.padded)
+
+
+@dataclasses.dataclass(frozen=True)
+class Operation:
+    """A line of a program; `called` are computations by attribute.
+
+    `number` is the value of a whole constant, or the trips that a loop is known to make; None if there is none.
+    """
+
+    name: str
+    shape: str
+    opcode: str
+    operands: tuple[str, ...]
+    called: Mapping[str, tuple[str, ...]]
+    number: int | None
+
+    @classmethod
+    def read(cls, line: str) -> Operation:
+        """From `%name = shape opcode(operands), attributes`."""
+        left, _, right = line.strip().partition(" = ")
+        shape, _, rest = _split_at_depth_zero(right, " ")
+        opcode, _, arguments = rest.partition("(")
+        inside, _, attributes = _split_at_depth_zero(arguments, ")")
+        called = {key: tuple(NAME.findall(value)) for key, value in CALLED.findall(attributes)}
+        trips = TRIPS.search(attributes)
+        number = trips[1] if trips else inside if opcode == "constant" and inside.isdecimal() else None
+        name = left.removeprefix("ROOT ").lstrip("%")
+        return cls(name, shape, opcode, tuple(NAME.findall(inside)), called, None if number is None else int(number))
+
+    @property
+    def is_kernel(self) -> bool:
+        """Whether it is launched; what only waits for another is not."""
+        return self.opcode not in FREE and not self.opcode.endswith("-done")
+
+
+def _split_at_depth_zero(text: str, mark: str) -> tuple[str, str, str]:
+    """As `str.partition`, at the first `mark` that stands in no bracket."""
+    depth = 0
+    for place, letter in enumerate(text):
+        if letter == mark and depth == 0:
+            return text[:place], mark, text[place + 1 :]
+        depth += (letter in "({[") - (letter in ")}]")
+    return text, "", ""
+
+
+def bytes_of(shape: str) -> Bytes:
+    """Of all arrays of a shape, such as `f32[4096,3]{0,1:T(8,128)}` or a tuple of these."""
+    total = Bytes()
+    for dtype, dims, order, layout in SHAPE.findall(shape):
+        sizes = [int(size) for size in dims.split(",") if size]
+        width = max(1, _bits(dtype) // 8)
+        total = total.plus(Bytes(width * math.prod(sizes), width * math.prod(_padded(sizes, order, layout))))
+    return total
+
+
+def _bits(dtype: str) -> int:
+    return 8 if dtype == "pred" else int(re.findall(r"\d+", dtype)[0])
+
+
+def _padded(sizes: list[int], order: str, layout: str) -> list[int]:
+    """The sizes from major to minor, filled up to whole tiles."""
+    ordered = [sizes[int(axis)] for axis in reversed(order.split(","))] if order else list(sizes)
+    tile = TILE.search(layout or "")
+    if tile is None or not ordered:
+        return ordered
+    tiles = [int(size) if size.isdecimal() else 1 for size in tile[1].split(",")]
+    ordered = [1] * (len(tiles) - len(ordered)) + ordered
+    minor = [-(-size // of) * of for size, of in zip(ordered[-len(tiles) :], tiles, strict=True)]
+    return ordered[: -len(tiles)] + minor
+
+
+@dataclasses.dataclass(frozen=True)
+class Cost:
+    """What running a computation once takes: kernels and bytes by trips, operations as they stand in the program."""
+
+    kernels: int
+    moved: Bytes
+    operations: Mapping[str, int]
+    loops: int
+
+
+class Program:
+    """An optimised program; see `compiled.as_text()`."""
+
+    def __init__(self, text: str):
+        self._computations: dict[str, list[Operation]] = {}
+        current: list[Operation] = []
+        for line in text.splitlines():
+            if not line.startswith(" ") and (head := HEAD.match(line)):
+                current = self._computations[head[2]] = []
+                self.entry = head[2] if head[1] else getattr(self, "entry", head[2])
+            elif line.startswith(" ") and " = " in line:
+                current.append(Operation.read(line))
+        self._shapes = {
+            name: {operation.name: operation.shape for operation in operations}
+            for name, operations in self._computations.items()
+        }
+
+    def loop_body(self, trips: int) -> str:
+        """The computation that the loop of so many trips runs, of several the one with most kernels.
+
+        Raises:
+            ValueError: no loop has so many trips.
+        """
+        operations = [operation for _, operation, _ in self._run(self.entry, 1) if operation.opcode == "while"]
+        bodies = [each.called["body"][0] for each in operations if self._trips(each) == trips]
+        if not bodies:
+            raise ValueError(f"the compiler kept no loop of {trips} trips")
+        return max(bodies, key=lambda body: self.cost(body).kernels)
+
+    def cost(self, computation: str) -> Cost:
+        """What a computation takes, with all that it calls; loops of unknown length are counted as one trip."""
+        kernels, moved, loops = 0, Bytes(), 0
+        counts: collections.Counter[str] = collections.Counter()
+        for name, operation, times in self._run(computation, 1):
+            loops += operation.opcode == "while"
+            if operation.is_kernel:
+                kernels += times
+                moved = moved.plus(self._moved(name, operation), times)
+                counts.update(self._opcodes(operation) & set(COUNTED))
+        return Cost(kernels, moved, {opcode: counts[opcode] for opcode in COUNTED}, loops)
+
+    def _trips(self, loop: Operation) -> int:
+        """What the compiler says, or the number up to which the loop's condition counts; 1 where neither is known."""
+        condition = self._computations.get(loop.called["condition"][0], [])
+        numbers = [each.number for each in condition if each.opcode == "constant" and each.number is not None]
+        return loop.number or (numbers[0] if len(numbers) == 1 else 1)
+
+    def _run(self, computation: str, times: int) -> Iterator[tuple[str, Operation, int]]:
+        """Each operation that runs, where it stands, and how often."""
+        for operation in self._computations.get(computation, ()):
+            yield computation, operation, times
+            if operation.opcode == "while":
+                yield from self._run(operation.called["body"][0], times * self._trips(operation))
+            elif operation.opcode in ("conditional", "call") or operation.opcode.startswith("async"):
+                for key in CALLS:
+                    for inner in operation.called.get(key, ()):
+                        yield from self._run(inner, times)
+
+    def _moved(self, computation: str, operation: Operation) -> Bytes:
+        """What a kernel reads and writes, each array once, whole."""
+        shapes = self._shapes[computation]
+        read = [shapes.get(name, "") for name in dict.fromkeys(operation.operands)]
+        return functools.reduce(Bytes.plus, map(bytes_of, read), bytes_of(operation.shape))
+
+    def _opcodes(self, operation: Operation) -> set[str]:
+        """Of an operation, and of those that are fused into it."""
+        inner = [each for name in operation.called.get("calls", ()) for each in self._computations.get(name, ())]
+        return {operation.opcode}.union(*map(self._opcodes, inner))

@@ -1,0 +1,126 @@
+"""The programs that ship, as jitted functions and shapes of arguments: for devices that need not be here."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+import jaxvrp
+from benchmarks.subject import subject_of
+from benchmarks.throughput import RandomPlay
+from jaxvrp import Environment, VecEnv
+from train import ALGORITHMS, Evaluator, make_train, parse
+from train.running.command import stages
+from train.running.command.config_file import shipped_names
+from train.running.loop.evaluator import evaluation_function
+from train.sharding import make_mesh
+
+STEPS = 64
+"""Scanned steps of random play."""
+
+Lowered = Any
+"""`jax.stages.Lowered`."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """A program by name; `lower` makes it for the devices of `train.sharding.DEVICES`.
+
+    `steps` are the trips of the loop whose body is a step of `batch` environments; None: the whole program counts.
+    """
+
+    name: str
+    lower: Callable[[], Lowered]
+    batch: int | None = None
+    steps: int | None = None
+
+
+def all_programs(batch: int) -> Iterator[Program]:
+    """Of every environment, at its first size (`benchmarks.subject`), and of every configuration that ships."""
+    for name in jaxvrp.registered():
+        subject = subject_of(name)
+        parameters = subject.parameters(subject.sizes[0])
+        yield from environment_programs(name, parameters, batch)
+    for name in shipped_names():
+        yield from learner_programs(name)
+
+
+def environment_programs(name: str, parameters: dict[str, Any], batch: int) -> Iterator[Program]:
+    """Random play, with flat observations and with entities where there are any; a step; a reset."""
+    for seen in ("flat", "entities"):
+        try:
+            env = jaxvrp.make(name, **{**parameters, "observation": seen})
+        except (ValueError, TypeError):  # it shows but one of the two, and has no such parameter
+            continue
+        yield Program(f"play:{name}:{seen}", functools.partial(random_play, env, batch), batch, STEPS)
+    env = jaxvrp.make(name, **parameters)
+    yield Program(f"step:{name}", functools.partial(step, env, batch), batch)
+    yield Program(f"reset:{name}", functools.partial(reset, env, batch), batch)
+
+
+def learner_programs(config: str, **changes: Any) -> Iterator[Program]:
+    """The updates of a shipped configuration, of each stage, and its evaluation; `changes` of its keys by name."""
+    words = [word for key, value in changes.items() for word in (f"--{key}", str(value))]
+    algorithm = next((name for name in ALGORITHMS if config.endswith(f"_{name}")), "mappo")
+    launch = parse(
+        ALGORITHMS[algorithm].config_class, ["--config", config, *words], prog=f"train.{algorithm}", description=""
+    )
+    configs = stages.split(dataclasses.replace(launch.config, num_devices=1))
+    for number, each in enumerate(configs, 1):
+        ending = f":{number}" if len(configs) > 1 else ""
+        yield Program(f"train:{config}{ending}", functools.partial(chunk, each))
+    yield Program(f"evaluate:{config}", functools.partial(evaluation, configs[-1]))
+
+
+def random_play(env: Environment, batch: int) -> Lowered:
+    """As `benchmarks.throughput` measures it."""
+    play = RandomPlay(env, batch, STEPS, make_mesh(1))
+    return play.chunk.lower(jax.eval_shape(play.begin, _key()))
+
+
+def step(env: Environment, batch: int) -> Lowered:
+    """`VecEnv.step`, donated, with a refresh of the pool of instances."""
+    vec = VecEnv(env, batch)
+    state, _ = jax.eval_shape(vec.reset, _key())
+    action = {
+        name: jax.ShapeDtypeStruct((batch, role.num_agents, *role.action.shape), role.action.dtype)
+        for name, role in env.roles.items()
+    }
+    return jax.jit(vec.step, donate_argnums=0).lower(*_placed((state, action)))
+
+
+def reset(env: Environment, batch: int) -> Lowered:
+    """`VecEnv.reset`."""
+    return jax.jit(VecEnv(env, batch).reset).lower(_placed(_key()))
+
+
+def chunk(config: Any) -> Lowered:
+    """`train_chunk` of a learner."""
+    learner = make_train(config)
+    return learner.train_chunk.func.lower(learner.config.numbers, jax.eval_shape(learner.init, _key()))
+
+
+def evaluation(config: Any) -> Lowered:
+    """The policy's episodes on the fixed instances."""
+    learner = make_train(config)
+    params = jax.eval_shape(lambda key: learner.actor_params(learner.init(key)), _key())
+    evaluator = Evaluator(learner.evaluation_env, config.eval_episodes, config.eval_seed)
+    return jax.jit(evaluation_function(learner, evaluator)).lower(_placed(params))
+
+
+def _key() -> jax.ShapeDtypeStruct:
+    return jax.eval_shape(lambda: jax.random.key(0))
+
+
+def _placed(shapes: Any) -> Any:
+    """The same shapes on the first device."""
+    mesh: Mesh = make_mesh(1)
+    return jax.tree.map(
+        lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=NamedSharding(mesh, P())), shapes
+    )

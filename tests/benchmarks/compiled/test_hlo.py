@@ -1,0 +1,77 @@
+"""Compiled programs are read right: figures counted by hand, and those of programs that XLA has just compiled."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from benchmarks.compiled import hlo
+
+TEXT = """HloModule jit_f, is_scheduled=true, entry_computation_layout={(f32[4096,3]{0,1:T(4,128)})->f32[4096,3]}
+
+%fused (p: f32[4096,3], i: s32[8]) -> f32[4096,3] {
+  %p = f32[4096,3]{0,1:T(4,128)} parameter(0)
+  %i = s32[8]{0:T(128)} parameter(1)
+  %g = f32[8,3]{0,1:T(4,128)} gather(%p, %i), offset_dims={1}, slice_sizes={1,3}
+  ROOT %a = f32[4096,3]{0,1:T(4,128)} add(%p, %p)
+}
+
+%body (t: (s32[], f32[4096,3], s32[8])) -> (s32[], f32[4096,3], s32[8]) {
+  %t = (s32[]{:T(128)}, f32[4096,3]{0,1:T(4,128)}, s32[8]{0:T(128)}) parameter(0)
+  %n = s32[]{:T(128)} get-tuple-element(%t), index=0
+  %x = f32[4096,3]{0,1:T(4,128)} get-tuple-element(%t), index=1
+  %j = s32[8]{0:T(128)} get-tuple-element(%t), index=2
+  %f = f32[4096,3]{0,1:T(4,128)} fusion(%x, %j), kind=kLoop, calls=%fused, metadata={op_name="add (of two)"}
+  %c = f32[4096,3]{0,1:T(4,128)} copy(%f)
+  ROOT %r = (s32[]{:T(128)}, f32[4096,3]{0,1:T(4,128)}, s32[8]{0:T(128)}) tuple(%n, %c, %j)
+}
+
+%condition (t.1: (s32[], f32[4096,3], s32[8])) -> pred[] {
+  %limit = s32[]{:T(128)} constant(64)
+  %t.1 = (s32[]{:T(128)}, f32[4096,3]{0,1:T(4,128)}, s32[8]{0:T(128)}) parameter(0)
+  %m = s32[]{:T(128)} get-tuple-element(%t.1), index=0
+  ROOT %lt = pred[]{:T(512)} compare(%m, %limit), direction=LT
+}
+
+ENTRY %main (q: (s32[], f32[4096,3], s32[8])) -> (s32[], f32[4096,3], s32[8]) {
+  %q = (s32[]{:T(128)}, f32[4096,3]{0,1:T(4,128)}, s32[8]{0:T(128)}) parameter(0)
+  ROOT %w = (s32[]{:T(128)}, f32[4096,3]{0,1:T(4,128)}, s32[8]{0:T(128)}) while(%q), condition=%condition, body=%body
+}
+"""
+ROWS, INDEX = 4096 * 3 * 4, 8 * 4
+PADDED_ROWS, PADDED_INDEX = 4096 * 4 * 4, 128 * 4  # three rows of 4096 fill a tile of four; eight numbers one of 128
+
+
+def test_kernels_bytes_and_operations_of_a_program_counted_by_hand():
+    program = hlo.Program(TEXT)
+    step = program.cost(program.loop_body(64))
+    assert step.kernels == 2
+    assert step.moved == (2 * ROWS + INDEX + 2 * ROWS, 2 * PADDED_ROWS + PADDED_INDEX + 2 * PADDED_ROWS)
+    assert step.operations == {"gather": 1, "scatter": 0, "sort": 0, "copy": 1, "transpose": 0}
+    whole = program.cost(program.entry)
+    assert (whole.kernels, whole.loops) == (128, 1)
+    assert whole.moved.logical == 64 * step.moved.logical
+    with pytest.raises(ValueError, match="no loop of 65 trips"):
+        program.loop_body(65)
+
+
+@pytest.mark.parametrize(
+    ("shape", "logical", "padded"),
+    [
+        ("pred[7]{0}", 7, 7),
+        ("bf16[2,3]{1,0:T(8,128)(2,1)}", 12, 2 * 8 * 128),
+        ("(f32[2]{0}, s32[])", 12, 12),
+        ("f32[5,2,3]{0,2,1:T(4,128)S(1)}", 120, 4 * 2 * 4 * 128),
+    ],
+)
+def test_bytes_of_shapes(shape, logical, padded):
+    assert hlo.bytes_of(shape) == (logical, padded)
+
+
+def test_a_program_that_is_compiled_here():
+    def run(x):
+        return jax.lax.scan(lambda x, _: (jnp.sin(x) @ x, None), x, length=7)[0]
+
+    program = hlo.Program(jax.jit(run).lower(jnp.ones((16, 16))).compile().as_text())
+    step = program.cost(program.loop_body(7))
+    assert step.kernels >= 2  # the sine and the product
+    assert step.moved.logical >= 4 * 16 * 16 * 4
