@@ -25,7 +25,7 @@ WIDEST = 120
 
 def refuse(message: str) -> NoReturn:
     """End with a user's mistake: one line on stderr, and exit status 2."""
-    print(f"error: {message}", file=sys.stderr)
+    print(f"error: {alone('jaxvrp.io.messages').printable(message)}", file=sys.stderr)
     raise SystemExit(2)
 
 

@@ -9,6 +9,7 @@ import pathlib
 from collections.abc import Sequence
 
 from jaxvrp.io.command_line import Parser, UserError, above_zero, index
+from jaxvrp.io.messages import escaped
 from train import solve
 from train.running.command import command_line
 from train.running.command.instance_file import INDEX_HELP, Output, check_output, write_all
@@ -29,8 +30,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise UserError(f"{args.instance}: {type(problem.env).__name__} has no page; use train.solve --out plan.json")
     check_output("--out", args.out, (solve.PAGE,), [pathlib.Path(args.instance)])
     for figure in problem.files.inspect(problem.problem, problem.env).figures:
-        print(figure)
-    solve.warn(problem)
+        print(escaped(figure))
+    solve.show_warnings(problem)
     solution = solve.watched(problem, seconds=args.seconds, method=solve.chosen(problem, None), seed=0)
     write_all([Output("--out", args.out, solution.write)], solve.report(solution))
 

@@ -15,7 +15,8 @@ import jax
 
 from jaxvrp.io.command_line import UserError
 from jaxvrp.io.json_files import read_json
-from jaxvrp.io.messages import shown
+from jaxvrp.io.limits import LARGEST_WHOLE
+from jaxvrp.io.messages import printable, shown
 from jaxvrp.io.whole_files import write_csv, write_json
 from jaxvrp.replay import schema
 
@@ -32,7 +33,14 @@ COLUMNS = ("file", "problem", "plan", *FIGURES, "error")
 CONTENT = schema.object_with(
     shard=schema.whole_number(least=1),
     of=schema.whole_number(least=1),
-    files=schema.list_of(schema.object_with(file=schema.text)),
+    files=schema.list_of(
+        schema.all_of(
+            schema.object_with(file=schema.text),
+            schema.optional_keys(
+                plan=schema.text, error=schema.text, problem=schema.optional(schema.whole_number(below=LARGEST_WHOLE))
+            ),
+        )
+    ),
 )
 """Of a manifest."""
 
@@ -144,5 +152,5 @@ def collect(out: pathlib.Path) -> str:
     plans = [entry for entry in entries if "plan" in entry]
     feasible = [entry for entry in plans if entry["feasible"]]
     lines = [f"{len(plans)} plans, {len(feasible)} of them feasible, in {out / ALL}"]
-    lines += [f"refused: {entry['error']}" for entry in entries if "error" in entry]
+    lines += [f"refused: {printable(entry['error'])}" for entry in entries if "error" in entry]
     return "\n".join(lines)

@@ -28,7 +28,7 @@ import jaxvrp
 from jaxvrp import Environment, registry, replay
 from jaxvrp.actor import Actor, RandomActor
 from jaxvrp.io.command_line import Parser, UserError, above_zero, going_on, index
-from jaxvrp.io.messages import cut, nearest
+from jaxvrp.io.messages import cut, nearest, printable, warn
 from jaxvrp.io.other_problems import other_problem
 from jaxvrp.io.problem_files import DamagedFileError, UnknownFormatError, only_problem
 from jaxvrp.io.whole_files import UnreadableError
@@ -485,7 +485,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         check_output("--out", path, endings_of(problem), source)
     for path in args.picture:
         check_output("--picture", path, (".gif", *STILLS), source)
-    warn(problem)
+    show_warnings(problem)
     solution = watched(problem, seconds=args.seconds, method=method, seed=args.seed)
     outputs = [Output("--out", path, solution.write) for path in args.out]
     outputs += [Output("--picture", path, solution.draw) for path in args.picture]
@@ -581,10 +581,10 @@ def endings_of(problem: Problem) -> tuple[str, ...]:
     return (*problem.files.endings, *([PAGE] if problem.toolbox.replay else []))
 
 
-def warn(problem: Problem) -> None:
+def show_warnings(problem: Problem) -> None:
     """Say on stderr what in the problem is absurd, a line each."""
     for warning in problem.files.inspect(problem.problem, problem.env).warnings:
-        print(f"warning: {warning}", file=sys.stderr)
+        warn(warning)
 
 
 def watched(problem: Problem, *, seconds: float, method: str, seed: int) -> Solution:
@@ -639,7 +639,7 @@ def report(solution: Solution) -> str:
     routes = plan["routes"]
     named = routes.items() if isinstance(routes, dict) else ((f"route {i + 1}", each) for i, each in enumerate(routes))
     rows += [(name, (", " if isinstance(each[0], str) else " ").join(map(str, each))) for name, each in named if each]
-    rows = [(cut(name), value) for name, value in rows]
+    rows = [(cut(name), printable(value, sys.maxsize)) for name, value in rows]
     width = max(len(name) for name, _ in rows)
     return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
 

@@ -22,7 +22,7 @@ import numpy as np
 from tqdm import tqdm
 
 from jaxvrp.io.command_line import INTERRUPTED, Interrupted, Parser, UserError, above_zero, index, positive
-from jaxvrp.io.messages import installing, shown
+from jaxvrp.io.messages import few, installing, shown
 from jaxvrp.io.whole_files import write_csv
 from jaxvrp.io.yaml_text import read_yaml
 from jaxvrp.pictures import save_still
@@ -198,7 +198,7 @@ def _distribution(place: str, entry: Any) -> optuna.distributions.BaseDistributi
             return (IntDistribution if is_whole else FloatDistribution)(**entry)
     except (ValueError, TypeError) as error:
         raise UserError(f"{place}: {error}; write {example}") from None
-    raise UserError(f"{place} has {', '.join(map(str, entry))}; write {example}")
+    raise UserError(f"{place} has {few(entry)}; write {example}")
 
 
 def _ends(distribution: Any) -> tuple[Any, Any]:

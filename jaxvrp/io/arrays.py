@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike
 
 from jaxvrp.io.limits import LARGEST, LARGEST_WHOLE
 from jaxvrp.io.machine_memory import in_words
+from jaxvrp.io.messages import few, printable
 from jaxvrp.io.problem_files import DamagedFileError, UnknownFormatError
 from jaxvrp.io.whole_files import UnreadableError, read_bytes, write_whole
 
@@ -295,7 +296,7 @@ def load_arrays(
     schema = {name: field for name, field in schema.items() if name in arrays or not field.optional}
     is_of_format = str(arrays.pop("format", "")) == file_format
     if not is_of_format or arrays.keys() != schema.keys():
-        found, kind = ", ".join(sorted(arrays)) or "nothing", DamagedFileError if is_of_format else UnknownFormatError
+        found, kind = few(sorted(arrays)) or "nothing", DamagedFileError if is_of_format else UnknownFormatError
         raise kind(f"{path} holds {found}, not {words.content}; {words.remedy}")
     batch = arrays[batch_field].shape[: arrays[batch_field].ndim - len(schema[batch_field].axes)]
     try:
@@ -348,7 +349,7 @@ def read_npz(path: str | os.PathLike, words: FileWords, largest: int = LARGEST_A
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
             return dict(file)
     except Exception as error:  # zipfile, zlib and NumPy raise exceptions of all kinds
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        reason = printable(error, 200) or type(error).__name__
         raise UnreadableError(f"{path} is no readable .npz file ({reason})", words.remedy) from None
 
 

@@ -16,16 +16,13 @@ from typing import Any, NoReturn
 
 from jaxvrp.io import streams
 from jaxvrp.io.limits import LARGEST, LEAST
-from jaxvrp.io.messages import shown
+from jaxvrp.io.messages import printable, shown
 
 LARGEST_INDEX = 2**32 - 1
 """Seeds have 32 bits."""
 
 MOST_DIGITS = 100
 """Of a whole number; Python reads no more than 4 300 of them."""
-
-LONGEST_MESSAGE = 800
-"""Letters; of a longer one the beginning and the end are shown."""
 
 AGAIN = 0.05
 """Seconds."""
@@ -47,7 +44,7 @@ class UserError(Exception):
     """A mistake of the user, as one line that names it and the remedy."""
 
     def __init__(self, message: str):
-        super().__init__(" ".join(message.split()))
+        super().__init__(printable(message))
 
 
 class Interrupted(Exception):
@@ -129,7 +126,7 @@ def _status_of(command: Callable[[], object], mistakes: tuple[type[Exception], .
     except SystemExit as end:  # of `argparse`, after help
         return int(end.code or 0)
     except Interrupted as stop:
-        print(stop, file=sys.stderr)
+        print(printable(stop), file=sys.stderr)
         return INTERRUPTED
     except KeyboardInterrupt:
         print("interrupted; what was saved before is kept, and the same command begins anew", file=sys.stderr)
@@ -140,10 +137,7 @@ def _status_of(command: Callable[[], object], mistakes: tuple[type[Exception], .
         if not isinstance(error, (UserError, *mistakes)):
             raise
         message = str(error)
-    if len(message) > LONGEST_MESSAGE:  # it repeats a long argument, or the content of a file
-        half = LONGEST_MESSAGE // 2
-        message = f"{message[:half]} ... {message[-half:]}"
-    print(f"error: {message}", file=sys.stderr)
+    print(f"error: {printable(message)}", file=sys.stderr)
     return 2
 
 

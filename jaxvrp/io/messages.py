@@ -1,8 +1,9 @@
-"""Parts of error messages: shown values, and remedies."""
+"""Messages, and their parts: foreign text made printable, shown values, and remedies. Imports nothing of ours."""
 
 from __future__ import annotations
 
 import difflib
+import sys
 from collections.abc import Iterable
 
 FEW = 15
@@ -11,8 +12,32 @@ FEW = 15
 LONGEST = 40
 """Values that take more characters are cut."""
 
+LONGEST_MESSAGE = 800
+"""Characters of a message; of a longer one the beginning and the end are shown."""
+
+SPACES = "\n \u00a0\u2007\u202f\u3000"
+"""What is no printable character to Python, and shown all the same; the last is that of Chinese and Japanese."""
+
 NEAR, SIMILAR = 0.66, 0.4
 """Likeness, in [0, 1], of names that were probably meant, and of names that are worth a look."""
+
+
+def escaped(text: str) -> str:
+    """A text as any terminal shows it, in its lines: without control characters, marks of direction, half characters.
+
+    Foreign text goes through here before it is shown, and names of files are foreign too.
+    """
+    return "".join(each if each.isprintable() or each in SPACES else ascii(each)[1:-1] for each in text)
+
+
+def printable(text: object, most: int = LONGEST_MESSAGE) -> str:
+    """A foreign text in one line; of one of more than `most` characters the beginning and the end."""
+    return _short(escaped(" ".join(_short(str(text), most).split())), most)
+
+
+def _short(text: str, most: int) -> str:
+    half = most // 2 - 2
+    return text if len(text) <= most else f"{text[:half]} ... {text[1 - half :]}"
 
 
 def shown(value: object) -> str:
@@ -21,12 +46,25 @@ def shown(value: object) -> str:
         text = " ".join(repr(value).split())
     except (ValueError, RecursionError):  # Python writes no whole number of 5 000 digits
         text = f"<{type(value).__name__}, too large to be written>"
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 4]} ..."
+    return printable(text if len(text) <= LONGEST else f"{text[: LONGEST - 4]} ...")
 
 
 def cut(text: str, most: int = 32) -> str:
-    """A text of at most so many characters; one that is longer ends in an ellipsis."""
+    """A printable text of at most so many characters; one that is longer ends in an ellipsis."""
+    text = printable(text if len(text) <= most else f"{text[: most - 1]}…")
     return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def few(names: Iterable[object], most: int = FEW) -> str:
+    """Foreign names, each cut; of many the first, and how many more there are."""
+    names = list(names)
+    more = [f"{len(names) - most} more"] if len(names) > most else []
+    return ", ".join([*(cut(str(name)) for name in names[:most]), *more])
+
+
+def warn(message: object) -> None:
+    """Say on standard error, in a line, what does not stop the command."""
+    print(f"warning: {printable(message)}", file=sys.stderr)
 
 
 def installing(extra: str) -> str:
@@ -42,10 +80,10 @@ def nearest(name: str, names: Iterable[str]) -> str:
         # Texts in this order, as `get_close_matches` compares them.
         likeness = [difflib.SequenceMatcher(None, other, name).ratio() for other in near]
         meant = [other for other, like in zip(near, likeness, strict=True) if like > likeness[0] - 0.1]
-        return "did you mean " + " or ".join(f"'{other}'" for other in meant)
+        return "did you mean " + " or ".join(shown(other) for other in meant)
     if len(names) <= FEW:
-        return f"known: {', '.join(names)}"
+        return f"known: {few(names)}"
     similar = difflib.get_close_matches(name, names, n=5, cutoff=SIMILAR)
     if similar:
-        return f"the most similar of {len(names)}: {', '.join(similar)}"
-    return f"none of {len(names)} is similar; some of them: {', '.join(names[:5])}"
+        return f"the most similar of {len(names)}: {few(similar)}"
+    return f"none of {len(names)} is similar; some of them: {few(names[:5])}"

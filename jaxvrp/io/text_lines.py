@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from jaxvrp.io.limits import LARGEST
+from jaxvrp.io.messages import printable
 from jaxvrp.io.whole_files import LARGEST_TEXT, UnreadableError, decode_text, read_bytes
 
 LONGEST_LINE = 10_000
@@ -47,8 +48,7 @@ class Line:
 
     def error(self, expected: str, remedy: str = "correct it") -> ValueError:
         """The error about this line; long words are cut."""
-        wanted = expected if len(expected) <= LONGEST_MESSAGE else f"{expected[: LONGEST_MESSAGE - 4]} ..."
-        return ValueError(f"{self.path}, line {self.number}: expected {wanted}; {remedy}")
+        return ValueError(f"{self.path}, line {self.number}: expected {printable(expected, LONGEST_MESSAGE)}; {remedy}")
 
     def expect(self, holds: bool, expected: str, remedy: str = "correct it") -> None:
         """Raise the error about this line unless it `holds`."""

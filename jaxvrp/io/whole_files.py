@@ -142,8 +142,8 @@ def naming(path: str | os.PathLike, *aliases: Path) -> Iterator[None]:
 
 
 def write_text(path: str | os.PathLike, text: str) -> None:
-    """Write a text in UTF-8; see `write_whole`."""
-    write_whole(path, lambda partial: partial.write_text(text, encoding="utf-8"))
+    """Write a text in UTF-8; halves of characters, which names of files may have, are escaped. See `write_whole`."""
+    write_whole(path, lambda partial: partial.write_text(text, encoding="utf-8", errors="backslashreplace"))
 
 
 def write_json(path: str | os.PathLike, content: Any) -> None:

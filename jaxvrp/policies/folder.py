@@ -20,7 +20,7 @@ from jaxvrp.io.arrays import LARGEST_ARRAYS, FileWords, read_npz, write_npz
 from jaxvrp.io.command_line import UserError
 from jaxvrp.io.json_files import read_json
 from jaxvrp.io.machine_memory import bytes_of
-from jaxvrp.io.messages import nearest
+from jaxvrp.io.messages import cut, nearest, shown
 from jaxvrp.io.whole_files import read_bytes, write_json
 from jaxvrp.io.yaml_text import read_yaml
 
@@ -99,7 +99,7 @@ def refuse_dotted_paths(env: Any, place: object, remedy: str, *, trust: bool, na
         value = env.get(key) if isinstance(env, Mapping) else None
         if not trust and isinstance(value, str) and ":" in value and value not in named:
             raise UserError(
-                f"{place}: env.{key} is '{value}', which would be imported and run; if you trust that folder, "
+                f"{place}: env.{key} is {shown(value)}, which would be imported and run; if you trust that folder, "
                 f"add {remedy}"
             )
 
@@ -110,8 +110,9 @@ def read_card(folder: pathlib.Path) -> Card:
     try:
         card = Card(**read_json(path, REMEDY))
         if card.version != VERSION:
-            raise UserError(f"{path}: another version wrote it ({card.version}, not {VERSION}); {REMEDY}")
-        wrong = [name for name, checksum in card.checksums.items() if _checksum(folder / name) != checksum]
+            raise UserError(f"{path}: another version wrote it ({shown(card.version)}, not {VERSION}); {REMEDY}")
+        checked = {name: card.checksums[name] for name in (CONFIG, ARRAYS) if name in card.checksums}
+        wrong = [name for name, checksum in checked.items() if _checksum(folder / name) != checksum]
         int(card.training["update"])
     except OSError as error:
         raise UserError(f"cannot read {error.filename}: {error.strerror}; {REMEDY}") from None
@@ -134,7 +135,7 @@ def read_policy(folder: pathlib.Path, like: Any) -> Any:
     for name in {**wanted, **arrays}:
         found = [(each[name].shape, each[name].dtype) if name in each else None for each in (arrays, wanted)]
         if found[0] != found[1]:
-            raise UserError(f"{path}: {name} does not fit the configuration beside it; {REMEDY}")
+            raise UserError(f"{path}: {cut(name, 80)} does not fit the configuration beside it; {REMEDY}")
     leaves = [jax.numpy.asarray(arrays[name]) for name in wanted]
     return jax.tree.unflatten(jax.tree.structure(like), leaves)
 

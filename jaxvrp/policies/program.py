@@ -22,6 +22,7 @@ import jax.numpy as jnp
 from jaxvrp.environment import State
 from jaxvrp.io.command_line import UserError
 from jaxvrp.io.machine_memory import in_words
+from jaxvrp.io.messages import printable, shown
 from jaxvrp.io.whole_files import read_bytes, write_whole
 from jaxvrp.policies.choice import likeliest_actions
 from jaxvrp.policies.environment import playing_environment
@@ -96,7 +97,7 @@ def read_program(path: pathlib.Path, *, trust: bool) -> Policy:
                 raise ValueError(f"its content is larger than {in_words(LARGEST_POLICY)}")
             card, program = json.loads(file.read(CARD)), bytearray(file.read(PROGRAM))
         if card["version"] != VERSION:
-            raise ValueError(f"another version wrote it ({card['version']}, not {VERSION})")
+            raise ValueError(f"another version wrote it ({shown(card['version'])}, not {VERSION})")
         refuse_dotted_paths(card["configuration"]["env"], path, "trust=True", trust=trust)
         env = playing_environment(card["configuration"], {})
         exported = jax.export.deserialize(program)
@@ -105,7 +106,7 @@ def read_program(path: pathlib.Path, *, trust: bool) -> Policy:
     except (UserError, ImportError):
         raise
     except Exception as error:  # zipfile, flatbuffers and JAX raise exceptions of all kinds
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        reason = printable(error, 200) or type(error).__name__
         raise ValueError(f"{path} is no readable policy ({reason}); {REMEDY}") from None
 
     def decide(memory: Memory, state: State) -> tuple[ByRole, Memory]:

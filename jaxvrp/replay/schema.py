@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from jaxvrp.io.limits import LARGEST
-from jaxvrp.io.messages import nearest, shown
+from jaxvrp.io.messages import cut, nearest, shown
 
 Check = Callable[[Any, str], None]
 """`(value, place) -> None`; raises a ValueError unless the value is right."""
@@ -153,7 +153,7 @@ def object_of(inner: Check) -> Check:
     def check(value: Any, where: str) -> None:
         _object(value, where)
         for name, entry in value.items():
-            inner(entry, f"{where}.{name}")
+            inner(entry, f"{where}.{cut(name)}")
 
     return check
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from jaxvrp.io.command_line import Parser, UserError
 from jaxvrp.io.json_files import read_json
-from jaxvrp.io.messages import shown
+from jaxvrp.io.messages import cut, printable, shown
 from jaxvrp.replay.schema import list_of, number, object_with, one_of, text, whole_number
 from train.bench.sets import find_set, generate
 from train.running.command import command_line
@@ -72,7 +72,7 @@ def _compare(said: Mapping[str, Any], found: Mapping[str, Any], place: str) -> N
         if name not in found or name not in said:
             raise UserError(f"{place}: {shown(name)} is {'missing' if name in found else 'no figure'}")
         if not _is_same(said[name], found[name]):
-            raise UserError(f"{place}: {name} is {shown(said[name])}; from the plan follows {shown(found[name])}")
+            raise UserError(f"{place}: {cut(name)} is {shown(said[name])}; from the plan follows {shown(found[name])}")
 
 
 def _is_same(said: Any, found: Any) -> bool:
@@ -84,7 +84,7 @@ def _is_same(said: Any, found: Any) -> bool:
 def shown_record(record: Mapping[str, Any]) -> str:
     """One line: set, player, figures and seconds."""
     figures = ", ".join(f"{name} {value:.2f}" for name, value in record["figures"].items())
-    player = ", ".join(f"{name} {value}" for name, value in record["player"].items())
+    player = printable(", ".join(f"{name} {value}" for name, value in record["player"].items()), 200)
     cpu = record["seconds_per_problem"]["cpu"]
     return f"{record['set']['name']}, {len(record['plans'])} problems; {player}: {figures}; {cpu:.2g} CPU s a problem"
 

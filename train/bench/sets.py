@@ -16,7 +16,7 @@ import numpy as np
 import jaxvrp
 from jaxvrp import Environment, registry
 from jaxvrp.io.command_line import Parser, UserError
-from jaxvrp.io.messages import nearest
+from jaxvrp.io.messages import cut, nearest
 from jaxvrp.toolbox import InstanceFiles, ProblemSet, Toolbox
 from train.running.command import command_line
 from train.running.shown.tables import aligned
@@ -67,7 +67,7 @@ def find_set(name: str) -> Known:
     """
     known = known_sets()
     if name not in known:
-        raise UserError(f"there is no set {name}; {nearest(name, known)}")
+        raise UserError(f"there is no set {cut(name)}; {nearest(name, known)}")
     return known[name]
 
 

@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any, ClassVar
 
 from jaxvrp.fields import option
+from jaxvrp.io.messages import printable
 from jaxvrp.policies.networks import NETWORKS, NetworkKeys
 from train.config import RunConfig
 
@@ -165,8 +166,8 @@ class PPOConfig(NetworkKeys, RunConfig):
             )
         if self.imitate is not None and not (self.imitate_steps or self.imitate_coef):
             raise ValueError(
-                f"imitate is '{self.imitate}', but imitate_steps and imitate_coef are 0, so that no teacher counts; "
-                "set one of them, or leave out imitate"
+                f"imitate is '{printable(self.imitate, 200)}', but imitate_steps and imitate_coef are 0, so that no "
+                "teacher counts; set one of them, or leave out imitate"
             )
         if self.compare_roles and not self.compare_steps:
             raise ValueError(

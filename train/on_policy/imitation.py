@@ -13,6 +13,7 @@ from flax import struct
 
 from jaxvrp import Environment, registry
 from jaxvrp.actor import Actor
+from jaxvrp.io.messages import printable, shown
 from train.on_policy.comparison import Comparison
 from train.on_policy.config import PPOConfig
 
@@ -58,7 +59,9 @@ def make_teacher(config: PPOConfig, env: Environment) -> Actor | None:
     name = toolbox.full_name(config.imitate)
     if name not in named:
         known = ", ".join(f"'{player}'" for player in named) or "none"
-        raise ValueError(f"imitate is '{config.imitate}'; '{config.env['name']}' has these baselines: {known}")
+        raise ValueError(
+            f"imitate is '{printable(config.imitate, 200)}'; '{config.env['name']}' has these baselines: {known}"
+        )
     teacher = named[name](env)
     if jax.tree.leaves(jax.eval_shape(lambda: teacher.init(1))):
         _check_playing_teacher(config)
@@ -74,12 +77,13 @@ def make_comparison(config: PPOConfig, env: Environment, teacher: Actor | None) 
         return None
     if unknown := [role for role in config.compare_roles if role not in env.roles]:
         known = ", ".join(f"'{role}'" for role in env.roles)
-        raise ValueError(f"compare_roles has '{unknown[0]}'; '{config.env['name']}' has the roles {known}")
+        raise ValueError(f"compare_roles has {shown(unknown[0])}; '{config.env['name']}' has the roles {known}")
     return Comparison(env, teacher, config.compare_roles or tuple(env.roles), config.compare_steps)
 
 
 def _check_playing_teacher(config: PPOConfig) -> None:
-    teacher = f"imitate is '{config.imitate}', which goes by what it remembers of an episode, so it plays them itself"
+    given = printable(config.imitate, 200)
+    teacher = f"imitate is '{given}', which goes by what it remembers of an episode, so it plays them itself"
     if config.compare_steps:
         raise ValueError(f"{teacher}; leave out compare_steps, which plays on from other states")
     if config.rollout != "episodes":

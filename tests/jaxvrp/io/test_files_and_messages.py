@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from jaxvrp.io.messages import nearest, shown
+from jaxvrp.io.messages import cut, escaped, few, nearest, printable, shown
 from jaxvrp.io.published_data import VARIABLE, data_folder
 from jaxvrp.io.whole_files import write_csv, write_json, write_text, write_whole
 
@@ -133,3 +133,25 @@ SHOWN = {
 @pytest.mark.parametrize(("value", "text"), SHOWN.values(), ids=SHOWN)
 def test_a_value_in_a_message_is_one_short_line(value, text):
     assert shown(value) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "shows"),
+    [
+        ("Żabka\u3000東 🚚\n", "Żabka 東 🚚"),
+        ("\x1b[31m\x00\x7f\x9b", r"\x1b[31m\x00\x7f\x9b"),
+        ("\u202eevil\u2066\u200b\udcff", r"\u202eevil\u2066\u200b\udcff"),
+        ("a" * 9, "a" * 9),
+        ("begin" + "a" * 99 + "end", "begi ... end"),
+        ("\x1b" * 99, "\\x1b ... x1b"),
+    ],
+)
+def test_foreign_text_is_printable_and_short(text, shows):
+    assert printable(text, 12 if len(text) > 50 else 99) == shows
+    assert escaped(shows) == shows
+
+
+def test_of_many_names_a_few_are_listed():
+    assert few(["a", "b\x1b", 3]) == r"a, b\x1b, 3"
+    assert few(map(str, range(20_000)), most=2) == "0, 1, 19998 more"
+    assert len(few(["\x00" * 5000] * 20)) < 600 and len(shown("\u202e" * 5000)) <= 40 and len(cut("\x1b" * 90)) == 32

@@ -200,7 +200,7 @@ def known_keys(config_class: type[RunConfig], values: dict[str, Any]) -> dict[st
     """The keys that a configuration takes, by name: its own, and those of the environment that flat `values` name."""
     name = values.get("env.name", config_class().env["name"])
     if not isinstance(name, str):
-        raise UserError(f"env.name is {name!r}; it must be a registered name, or package.module:Class")
+        raise UserError(f"env.name is {shown(name)}; it must be a registered name, or package.module:Class")
     with users_code(name):
         scenario = scenario_default(name)
         chosen = None if scenario is None else values.get("env.scenario", scenario)
@@ -227,7 +227,9 @@ def build_config(config_class: type[Config], values: dict[str, Any], *, complete
     env_values = values.get("env")
     repeated = {name: values.get(name) or {} for name in REPEATING}
     if not isinstance(env_values, dict) or not isinstance(env_values.get("name"), str):
-        raise UserError(f"env is {env_values!r}; it must be a mapping with a name, for example {{name: truck_drone}}")
+        raise UserError(
+            f"env is {shown(env_values)}; it must be a mapping with a name, for example {{name: truck_drone}}"
+        )
     for name, mapping in repeated.items():
         check_mapping(name, mapping)
     with users_code(env_values["name"]):

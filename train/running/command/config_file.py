@@ -45,7 +45,7 @@ def flat(content: dict[Any, Any]) -> dict[str, Any]:
     _add(values, content)
     for name in LAUNCH.keys() & values.keys():
         if not isinstance(values[name], str | int | None):
-            raise UserError(f"{name} is {values[name]!r}; it must be a text")
+            raise UserError(f"{name} is {shown(values[name])}; it must be a text")
         values[name] = None if values[name] is None else str(values[name])
     for name in MAPPINGS:
         value = values.pop(name, None)
@@ -66,4 +66,4 @@ def check_mapping(name: str, value: Any) -> None:
     """Raise a UserError unless the value of one of `MAPPINGS` is a mapping."""
     if not isinstance(value, dict):
         example = {"env": "{name: truck_drone}", "eval_env": "{max_steps: 600}"}.get(name, "{dt: [0.1, 0.2]}")
-        raise UserError(f"{name} is {value!r}; it must be a mapping, for example '{name}: {example}'")
+        raise UserError(f"{name} is {shown(value)}; it must be a mapping, for example '{name}: {example}'")

@@ -35,6 +35,7 @@ from jax.experimental import multihost_utils
 from jaxvrp.io.command_line import UserError
 from jaxvrp.io.json_files import LARGEST_JSON
 from jaxvrp.io.machine_memory import bytes_of
+from jaxvrp.io.messages import cut, shown
 from jaxvrp.io.whole_files import naming, read_bytes, write_json
 from train.running.folder.lock import cannot
 
@@ -191,8 +192,8 @@ class Checkpoints:
             raise self._unreadable(update, error) from None
         if contents is None:
             raise UserError(
-                f"another version of this program wrote {path.parent}: its {CONTENTS} has version {version}, not "
-                f"{VERSION}; use that version, or train anew in another --run_dir"
+                f"another version of this program wrote {path.parent}: its {CONTENTS} has version {shown(version)}, "
+                f"not {VERSION}; use that version, or train anew in another --run_dir"
             )
         return contents
 
@@ -206,7 +207,11 @@ class Checkpoints:
         except OSError as error:
             raise self._unreadable(update, error) from None
         damaged = next((name for name, checksum in contents.files.items() if found.get(name) != checksum), None)
-        return f"{damaged} is missing or was changed" if damaged else _difference(contents.arrays, _described(like))
+        return (
+            f"{cut(damaged, 80)} is missing or was changed"
+            if damaged
+            else _difference(contents.arrays, _described(like))
+        )
 
     def _unreadable(self, update: int, error: OSError) -> UserError:
         if isinstance(error, FileNotFoundError):
@@ -369,5 +374,6 @@ def _difference(written: dict[str, str], wanted: dict[str, str]) -> str | None:
     """The first leaf that is not the same in both."""
     for name in {**wanted, **written}:
         if written.get(name) != wanted.get(name):
-            return f"{name} is {written.get(name, 'not there')}, this run has {wanted.get(name, 'no such thing')}"
+            its = cut(str(written.get(name, "not there")))
+            return f"{cut(name, 80)} is {its}, this run has {wanted.get(name, 'no such thing')}"
     return None

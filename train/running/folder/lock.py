@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterator
 
 from jaxvrp.io.command_line import UserError
+from jaxvrp.io.messages import warn
 from jaxvrp.io.whole_files import naming
 
 HAS_LOCKS = importlib.util.find_spec("fcntl") is not None
@@ -86,7 +87,7 @@ def _lock(file: int, folder: pathlib.Path) -> bool:
     except OSError as error:
         if error.errno not in UNSUPPORTED:
             raise
-        print(f"warning: cannot lock {folder}: {error.strerror}; train in it once at a time", file=sys.stderr)
+        warn(f"cannot lock {folder}: {error.strerror}; train in it once at a time")
         return False
     return True
 

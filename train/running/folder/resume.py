@@ -8,6 +8,7 @@ import pathlib
 from typing import Any
 
 from jaxvrp.io.command_line import UserError
+from jaxvrp.io.messages import cut
 from train.config import RunConfig, nearest_divisor
 from train.running.command.config_file import flat
 from train.running.command.keys import as_typed
@@ -56,7 +57,8 @@ def check_same(run: RecordedRun, saved: Values, place: pathlib.Path) -> None:
     differing = min((_differing(flat(values), wanted) for values in versions), key=len)
     if not differing:
         return
-    listed = ", ".join(f"{name} is {mine}, in the checkpoint {its}" for name, (mine, its) in differing.items())
+    words = [f"{cut(name, 80)} is {cut(mine)}, in the checkpoint {cut(its)}" for name, (mine, its) in differing.items()]
+    listed = ", ".join(words)
     changeable = [f"--{name} {mine}" for name, (mine, _) in differing.items() if name in CHANGEABLE]
     offer = f" (--resume takes {' '.join(changeable)})" if changeable else ""
     raise UserError(f"{place} is not the configuration of the checkpoint: {listed}; undo that in {place.name}{offer}")

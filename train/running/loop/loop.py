@@ -16,6 +16,7 @@ import numpy as np
 
 from jaxvrp import registry
 from jaxvrp.io.command_line import Interrupted, UserError
+from jaxvrp.io.messages import warn
 from jaxvrp.io.whole_files import remove_unfinished, write_json
 from train.running.folder.checkpoint import Checkpoints
 from train.running.folder.lock import cannot
@@ -178,7 +179,7 @@ class _Session:
         if is_main:
             for name in (METRICS, TIMING):
                 if faults := cut_back(folder / name, logged_updates(recorded, update)):
-                    print(f"warning: {faults}; the run goes on from its checkpoint", file=sys.stderr)
+                    warn(f"{faults}; the run goes on from its checkpoint")
             self._writer = MetricsWriter(
                 folder, env_steps=env_steps, loggers=config.logger, configuration=recorded.values
             )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pathlib
-import sys
 from typing import Any
 
 import jax
 
 from jaxvrp import registry
+from jaxvrp.io.messages import warn
 from jaxvrp.io.whole_files import write_json
 from jaxvrp.pictures import save_still
 from train.running.loop.compiler import Compiler
@@ -62,7 +62,7 @@ def start_record(folder: pathlib.Path) -> list[Record]:
     """The record of the evaluation before the first update; without it a warning, and no record."""
     start = read_start(folder)
     if not start:
-        print(f"warning: {folder / START} is missing or damaged, and not drawn", file=sys.stderr)
+        warn(f"{folder / START} is missing or damaged, and not drawn")
     return start
 
 
@@ -70,5 +70,5 @@ def whole_records(path: pathlib.Path) -> list[Record]:
     """The records of a file; a warning names the lines that are none."""
     lines = read_lines(path)
     if damaged := [line.number for line in lines if line.record is None]:
-        print(f"warning: {path}: {listed('line', damaged)} damaged, and not drawn", file=sys.stderr)
+        warn(f"{path}: {listed('line', damaged)} damaged, and not drawn")
     return [line.record for line in lines if line.record is not None]

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxvrp.io.messages import printable
 from jaxvrp.toolbox import Headline
 
 
@@ -24,6 +25,7 @@ def figures_table(figures: dict[str, dict[str, Any]], headlines: Sequence[Headli
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:
     """Columns of equal width: the first to the left, numbers to the right, a rule under the head."""
+    rows = [[printable(cell) for cell in row] for row in rows]
     name_width, *widths = (max(map(len, column)) for column in zip(*rows, strict=True))
     lines = []
     for name, *cells in rows:

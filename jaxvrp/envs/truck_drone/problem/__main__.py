@@ -17,6 +17,7 @@ from jaxvrp.envs.truck_drone.env import TruckDrone, make
 from jaxvrp.envs.truck_drone.problem.fleet_map import map_of, read_map, write_map
 from jaxvrp.envs.truck_drone.problem.inspection import inspect
 from jaxvrp.io.command_line import Parser, UserError, index, positive, run_command
+from jaxvrp.io.messages import escaped, warn
 
 SIZES = ("num_drones", "num_customers", "num_route_nodes", "max_steps")
 """Options of the generated problem, by the name of the parameter."""
@@ -32,9 +33,9 @@ def _run(options: argparse.Namespace) -> None:
     env = make(options.scenario, **sizes)
     if options.check:
         figures, warnings = summary(options.check, env)
-        print(figures)
+        print(escaped(figures))
         for warning in warnings:
-            print(f"warning: {warning}", file=sys.stderr)
+            warn(warning)
         return
     problem = env.generate(jax.random.key(options.seed))
     write_map(options.out, map_of(env, problem, f"{options.scenario}, seed {options.seed}"))

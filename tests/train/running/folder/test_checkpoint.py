@@ -212,7 +212,7 @@ def test_contents_of_other_types_are_one_line(changes, folder):
 def test_checkpoints_of_another_version_are_refused(version, folder):
     changed_contents(folder, 2, version=version)
     with pytest.raises(
-        UserError, match=rf"another version .* wrote .*/2: .* version {version}, not 1; use that version"
+        UserError, match=rf"another version .* wrote .*/2: .* version {version!r}, not 1; use that version"
     ):
         Checkpoints(folder)
 
