@@ -11,16 +11,19 @@ from jaxvrp.toolbox import Sheet
 TABLES = (("events", "who"), ("stops", "vehicle"), ("ways", "who"), ("parts", ""))
 """Where plans have their table, and the column that names the vehicle."""
 
+IDLE = "nothing to do"
+
 
 def plan_sheets(plan: Mapping[str, Any]) -> list[Sheet]:
-    """The table of a plan, a sheet for each vehicle; columns without any entry are left out."""
-    table, vehicle = next(((name, column) for name, column in TABLES if plan.get(name)), ("", ""))
-    if not table:
-        return []
-    entries = plan[table]
-    columns = tuple(name for name in entries[0] if name != vehicle and any(_shown(each[name]) for each in entries))
+    """The table of a plan, a sheet for each vehicle, also idle ones; columns without any entry are left out."""
+    table, vehicle = next(((name, column) for name, column in TABLES if name in plan), ("", ""))
+    entries = plan.get(table, ())
+    first = entries[0] if entries else {}
+    columns = tuple(name for name in first if name != vehicle and any(_shown(each[name]) for each in entries))
+    routes = plan.get("routes", ()) if vehicle else ()
+    names = routes if isinstance(routes, Mapping) else range(len(routes))
     sheets = []
-    for name in dict.fromkeys(each.get(vehicle, table) for each in entries):
+    for name in dict.fromkeys([*names, *(each.get(vehicle, table) for each in entries)]):
         own = [each for each in entries if each.get(vehicle, table) == name]
         title = str(name) if not vehicle or isinstance(name, str) else f"{vehicle} {name}"
         sheets.append(Sheet(title, "", columns, tuple(tuple(_shown(each[key]) for key in columns) for each in own)))
@@ -43,7 +46,8 @@ def to_html(sheets: Sequence[Sheet]) -> str:
 
 
 def _table(sheet: Sheet) -> str:
-    title, note = html.escape(sheet.title), html.escape(sheet.note)
+    title, note = sheet.title, " · ".join(filter(None, (sheet.note, "" if sheet.rows else IDLE)))
+    title, note = html.escape(title), html.escape(note)
     head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in sheet.columns)
     rows = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>\n" for row in sheet.rows)
     table = f"<table><thead><tr>{head}</tr></thead><tbody>\n{rows}</tbody></table>"

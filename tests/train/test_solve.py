@@ -23,6 +23,7 @@ from jaxvrp.envs.darp.problem.cordeau import from_cordeau_index
 from jaxvrp.envs.pcb.baselines import random_legal
 from jaxvrp.envs.pcb.measure import measure_board
 from jaxvrp.envs.pcb.problem.board import as_float32 as as_computed
+from jaxvrp.envs.tsp_drone.plan import sheets_of as tandem_sheets
 from jaxvrp.io.command_line import UserError
 from jaxvrp.replay.sheets import plan_sheets, to_html
 from train import plan, solve, td3
@@ -218,6 +219,31 @@ def test_plans_of_other_environments_become_pages_too(found, tmp_path):
     found[0].write(tmp_path / "plan.html")
     sheets = (tmp_path / "plan.html").read_text().split('id="sheets"')[1]
     assert "<h2>vehicle 0</h2>" in sheets and "pickup" in sheets
+    assert len(re.findall("<h2>", sheets)) == len(found[0].plan["routes"])
+
+
+def test_each_vehicle_has_a_sheet_also_an_idle_one():
+    stops = [{"vehicle": "van", "what": "pickup"}]
+    sheets = plan_sheets({"stops": stops, "routes": {"bus": [], "van": ["pickup"]}})
+    assert [(sheet.title, sheet.rows) for sheet in sheets] == [("bus", ()), ("van", (("pickup",),))]
+    assert to_html(sheets).count("nothing to do") == 1
+    sheets = plan_sheets({"stops": [{"vehicle": 1, "what": "pickup"}], "routes": [[], [1]]})
+    assert [sheet.title for sheet in sheets] == ["vehicle 0", "vehicle 1"]
+    assert [sheet.title for sheet in plan_sheets({"stops": [], "routes": {"van": []}})] == ["van"]
+
+
+def test_each_truck_and_each_drone_of_tandems_has_a_sheet():
+    way = {"leave": 0.0, "arrive": 3.0, "from": 0, "to": 1, "serves": 1, "with_drone": True}
+    ways = [{"tour": tour, "who": who, **way} for tour, who in ((1, "truck"), (1, "drone"), (2, "truck"))]
+    routes = {f"{who} {tour}": [] for tour in (1, 2) for who in ("truck", "drone")}
+    sheets = tandem_sheets(None, {"ways": ways, "routes": routes})
+    assert [(sheet.title, len(sheet.rows)) for sheet in sheets] == [
+        ("truck 1", 1),
+        ("drone 1", 1),
+        ("truck 2", 1),
+        ("drone 2", 0),
+    ]
+    assert "tour" not in sheets[0].columns
 
 
 def test_names_in_a_sheet_are_text_and_not_markup():

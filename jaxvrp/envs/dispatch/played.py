@@ -62,6 +62,7 @@ class PlayedDay:
     served: dict[int, Served]  # by request
     tracks: dict[int, Track]  # by vehicle
     end: float  # when all vehicles have ended their last stop, or are home
+    names: tuple[str, ...] = ()  # of vehicles, by their numbers; () where they have none
 
     def arrival(self, request: int) -> float:
         """When it arrived."""
@@ -197,6 +198,8 @@ def _track(points: list[tuple[float, np.ndarray]], loads: list[tuple[float, int]
 
 def name_of(day: PlayedDay, vehicle: int) -> str:
     """The name of a vehicle by its number."""
+    if day.names:
+        return day.names[vehicle]
     return f"{'drone' if day.instance.is_drone[vehicle] else 'vehicle'} {vehicle}"
 
 

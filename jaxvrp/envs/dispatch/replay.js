@@ -99,7 +99,7 @@ VIEWS.dispatch = (seek) => {
     if (step.request === null) return { status: "all answered", note: clock };
     const takers = step.offers.filter(Boolean).length;
     return {
-      status: `request ${step.request}`,
+      status: requestName(step.request),
       tone: takers ? "go" : "bad",
       note: `${takers} of ${vehicles.length} can take it · ${clock}`,
     };
@@ -174,7 +174,7 @@ VIEWS.dispatch = (seek) => {
     events: requests.slice(0, LAST).map((request, at) => ({
       at: at + 1,
       moment: momentAt(request.arrival),
-      text: `request ${at} ${request.vehicle === null ? "rejected" : `goes to ${vehicles[request.vehicle].name}`}`,
+      text: `${requestName(at)} ${request.vehicle === null ? "rejected" : `goes to ${vehicles[request.vehicle].name}`}`,
     })),
     modes: [
       { id: "steps", name: "by decision", length: LAST },
@@ -196,6 +196,9 @@ VIEWS.dispatch = (seek) => {
   };
 };
 
+/** Episodes that were written before requests had names have numbers. */
+const requestName = (at) => episode.requests[at].name ?? `request ${at}`;
+
 /** Where a track is at a time. */
 function placeAt(track, time) {
   const next = track.findIndex(([when]) => when > time);
@@ -214,7 +217,7 @@ const loadAt = (vehicle, time) => vehicle.loads.findLast(([when]) => when <= tim
 
 /** Why a vehicle cannot take the request at hand, by the dispatcher's mask. */
 function reasonOf(step, index) {
-  const action = episode.actions.dispatcher.indexOf(episode.vehicles[index].name);
+  const action = episode.actions.dispatcher.indexOf(episode.vehicles[index].name, 1);
   return step.why?.dispatcher[0].find(([, actions]) => actions.includes(action))?.[0] ?? "not asked";
 }
 
@@ -254,7 +257,7 @@ const crossMark = (svg, [x, y]) =>
 
 function requestMarks(svg, to, request, at) {
   const deadlines = request.deadlines.map((time) => (time === null ? "none" : shown(time))).join(" and ");
-  const words = `request ${at} at ${shown(request.arrival)}, load ${request.load}, deadlines ${deadlines}`;
+  const words = `${requestName(at)} at ${shown(request.arrival)}, load ${request.load}, deadlines ${deadlines}`;
   const marks = {
     cross: crossMark(svg, to(episode.depot ? request.dropoff : request.pickup)),
     pickup: episode.depot ? null : callMark(svg, to(request.pickup), true, "call"),

@@ -6,9 +6,9 @@ are padding are left out, so that vehicles are numbered by their place in `vehic
     depot       [x, y], or null
     area        [[x, y], [x, y]], the least and the greatest corner
     zones       zones on a side of the grid; 0 without
-    requests    [{arrival, pickup, dropoff, load, value, deadlines: [pickup, drop-off or null], vehicle, picked,
+    requests    [{name, arrival, pickup, dropoff, load, value, deadlines: [pickup, drop-off or null], vehicle, picked,
                 dropped}]: the vehicle that served it, when its pickup (or the loading of its trip) and its drop-off
-                began; all null if it was rejected
+                began; all null if it was rejected; older files have no names
     vehicles    [{name, capacity, is_drone, track: [[time, x, y]], loads: [[time, load]]}]: it goes straight from each
                 place to the next; its load from some times on
     end         when all vehicles are done
@@ -28,11 +28,23 @@ import numpy as np
 from jaxvrp.envs.dispatch import played
 from jaxvrp.envs.dispatch.env import DISPATCHER, DRIVER, Dispatch
 from jaxvrp.envs.dispatch.played import PlayedDay, name_of
+from jaxvrp.envs.dispatch.problem.day_file import NamedDay
 from jaxvrp.envs.dispatch.reasons import reasons_of
 from jaxvrp.envs.dispatch.rules import State
 from jaxvrp.replay.common import as_json, as_json_float32, common_entries
 from jaxvrp.replay.reasons import shown_amount, told_reason
-from jaxvrp.replay.schema import POINT, boolean, list_of, number, object_with, optional, text, whole_number
+from jaxvrp.replay.schema import (
+    POINT,
+    all_of,
+    boolean,
+    list_of,
+    number,
+    object_with,
+    optional,
+    optional_keys,
+    text,
+    whole_number,
+)
 
 NUMBER = r"\d+(?:\.\d+)?"
 
@@ -73,6 +85,40 @@ def export_episode(env: Dispatch, states: State, actions: Mapping[str, Any] | No
     }
 
 
+def label_episode(named: NamedDay, episode: dict[str, Any]) -> dict[str, Any]:
+    """The episode with the names of a file."""
+    names = {f"request {number}": name for number, name in enumerate(named.requests)}
+    names |= {vehicle["name"]: name for vehicle, name in zip(episode["vehicles"], named.vehicles, strict=True)}
+    drivers = iter(named.vehicles)
+
+    def told(text: str) -> str:
+        return re.sub(r"(request|vehicle|drone) \d+", lambda word: names.get(word[0], word[0]), text)
+
+    def all_told(value: Any) -> Any:
+        if isinstance(value, list):
+            return [all_told(each) for each in value]
+        return told(value) if isinstance(value, str) else value
+
+    def renamed(entries: list[dict[str, Any]], *fields: str) -> list[dict[str, Any]]:
+        return [{**each, **{field: told(each[field]) for field in fields}} for each in entries]
+
+    left, actions = episode["shortfalls"], episode["actions"]
+    return {
+        **episode,
+        "title": named.name or episode["title"],
+        "agents": [
+            {**each, "name": next(drivers) if each["role"] == DRIVER else each["name"]} for each in episode["agents"]
+        ],
+        "actions": {**actions, DISPATCHER: [told(name) for name in actions[DISPATCHER]]},
+        "requests": renamed(episode["requests"], "name"),
+        "vehicles": renamed(episode["vehicles"], "name"),
+        "steps": [
+            {**step, "why": {role: all_told(why) for role, why in step["why"].items()}} for step in episode["steps"]
+        ],
+        "shortfalls": {**left, "entries": renamed(left["entries"], "name", "why")},
+    }
+
+
 def _step_entry(day: PlayedDay, index: int) -> dict[str, Any]:
     offers, chosen = day.states.offers, list(day.vehicles)
     rows = np.stack([offers.added[index], offers.pickup_start[index], offers.dropoff_start[index]], axis=1)
@@ -90,6 +136,7 @@ def _step_entry(day: PlayedDay, index: int) -> dict[str, Any]:
 def _request(day: PlayedDay, request: int) -> dict[str, Any]:
     instance, found = day.instance, day.served.get(request)
     return {
+        "name": f"request {request}",
         "arrival": as_json(instance.arrival[request]),
         "pickup": as_json(instance.pickup[request]),
         "dropoff": as_json(instance.dropoff[request]),
@@ -166,7 +213,7 @@ def check_episode(episode: dict[str, Any]) -> None:
         depot=optional(POINT),
         area=list_of(POINT, length=2),
         zones=whole_number(),
-        requests=list_of(request),
+        requests=list_of(all_of(request, optional_keys(name=text))),
         end=number,
         verdict=text,
         steps=list_of(

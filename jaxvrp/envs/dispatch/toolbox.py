@@ -8,7 +8,7 @@ from jaxvrp.envs.dispatch import plan, replay
 from jaxvrp.envs.dispatch.baselines.greedy import AcceptActor, CoverActor, RelocateActor, ThresholdActor
 from jaxvrp.envs.dispatch.baselines.rollout import RolloutActor
 from jaxvrp.envs.dispatch.baselines.search import search_moment
-from jaxvrp.envs.dispatch.pictures import notebook, render_episode
+from jaxvrp.envs.dispatch.pictures import draw, notebook, render_episode
 from jaxvrp.envs.dispatch.problem.instance import void_drones_beyond, void_requests_beyond, void_vehicles_beyond
 from jaxvrp.io import plan_files
 from jaxvrp.toolbox import Headline, InstanceFiles, Padding, ReplayKind, Toolbox
@@ -40,6 +40,8 @@ TOOLBOX = Toolbox(
         write_plan=plan_files.table_writer("stops", plan.COLUMNS),
         instance=plan.instance_of,
         solvers=plan.solvers,
+        label_episode=replay.label_episode,
+        draw=draw.render_of_file,
     ),
     paddings={
         "max_requests": Padding(void_requests_beyond),

@@ -90,7 +90,8 @@ def drive(prepared: Prepared, plans: Plans, until: jax.Array) -> Drive:
         of_begun, of_plan = (
             jnp.max(each, axis=-1, keepdims=True) for each in jnp.split(released, [num_begun], axis=-1)
         )
-        released = jnp.where(is_drone, released, jnp.where(index_of(number.size) < num_begun, of_begun, of_plan))
+        of_trip = jnp.where(index_of(number.size) < num_begun, of_begun, of_plan)
+        released = jnp.where(loads, jnp.where(is_drone, released, of_trip), -jnp.inf)
     legs = jnp.cumsum(present.astype(jnp.int32) + ends_trip, axis=-1) + under_way.leg[:, None]
     leg = legs - present - ends_trip
     last_leg = prepared.factors.actual.shape[-1] - 1
@@ -103,7 +104,7 @@ def drive(prepared: Prepared, plans: Plans, until: jax.Array) -> Drive:
         stop, present, loads, ends_trip, released, factor, home_factor = column
         place, time, expected, loaded = before.place, before.time, before.expected, before.time
         if instance.depot is not None:
-            time, expected = (jnp.where(loads, jnp.maximum(free, released), free) for free in (time, expected))
+            time, expected = jnp.maximum(time, released), jnp.maximum(expected, released)
             loaded = jnp.where(loads, time, before.loaded)
             place = jnp.where(loads, instance.depot[:, None], place)
             time, expected = (jnp.where(loads, free + instance.stop_time, free) for free in (time, expected))

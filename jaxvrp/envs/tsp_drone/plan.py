@@ -27,6 +27,8 @@ from jaxvrp.io.origin import told, told_entries
 from jaxvrp.io.other_problems import refusal
 from jaxvrp.io.problem_files import DamagedFileError, FileFormat, UnknownFormatError, read_problems
 from jaxvrp.replay.schema import list_of, object_with, optional, whole_number
+from jaxvrp.replay.sheets import plan_sheets
+from jaxvrp.toolbox import Sheet
 
 SAVED = {".npz": FileFormat("jaxvrp.envs.tsp_drone.save", load)}
 FORMATS = {".txt": FileFormat("Agatz", read_agatz, begins_like_agatz), **SAVED}
@@ -147,6 +149,14 @@ def plan_of(instance: Instance, env: TruckAndDrone, states: State) -> dict[str, 
         "operations": [_as_json(each) for each in operations],
         "ways": [_way(plan, leg) for leg in legs],
     }
+
+
+def sheets_of(instance: Instance, plan: Mapping[str, Any]) -> list[Sheet]:
+    """A sheet for each truck and each drone of tandems, named as in the routes."""
+    del instance
+    ways = [{**way, "who": f"{way['who']} {way['tour']}"} for way in plan["ways"]]
+    shown = [{name: value for name, value in way.items() if name != "tour"} for way in ways]
+    return plan_sheets({"ways": shown, "routes": plan["routes"]})
 
 
 def _routes(operations: Sequence[Operation], number: str = "") -> dict[str, list[int]]:

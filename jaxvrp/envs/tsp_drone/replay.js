@@ -118,7 +118,8 @@ VIEWS.tsp_drone = (seek) => {
     const ours = nodes.filter((node) => node.served_by === who);
     const done = ours.filter((node) => isServed(node, time, mode)).length;
     const tour = tours.length === 1 ? 0 : tourAt(time, mode);
-    return { ...doing(who, tour, time, mode), note: `${done}/${ours.length} served` };
+    const name = isPriced && tour !== null ? `${who} ${tour + 1} · ` : "";
+    return { ...doing(who, tour, time, mode), note: `${name}${done}/${ours.length} served` };
   }
 
   function doing(who, tour, time, mode) {
@@ -151,7 +152,7 @@ VIEWS.tsp_drone = (seek) => {
     layout,
     draw: drawFrame,
     cards: vehicles.map((who) => ({
-      title: who,
+      title: isPriced ? `${who}s` : who,
       colour: colours[who],
       agent: agentOf(who),
       tell: (time, mode) => tell(who, time, mode),

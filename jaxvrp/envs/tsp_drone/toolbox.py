@@ -94,6 +94,7 @@ TOURS = Toolbox(
         weighed=plan.weighed,
         label_episode=plan.label_episode,
         draw=render_of_file,
+        sheets=plan.sheets_of,
     ),
     paddings={"num_nodes": Padding(void_beyond)},
     still=notebook.draw_state,

@@ -7,13 +7,16 @@ one.
 
 from __future__ import annotations
 
+import dataclasses
 import os
+from collections.abc import Callable
 from typing import Any
 
 from jaxvrp import pictures
 from jaxvrp.envs.dispatch.env import Dispatch
 from jaxvrp.envs.dispatch.pictures import day_figure
-from jaxvrp.envs.dispatch.played import day_of
+from jaxvrp.envs.dispatch.played import PlayedDay, day_of
+from jaxvrp.envs.dispatch.problem.day_file import NamedDay
 from jaxvrp.envs.dispatch.rules import State
 
 DPI = 120
@@ -57,10 +60,19 @@ def render_episode(env: Dispatch, states: State, path: str | os.PathLike) -> Non
         ValueError: another suffix, or states of no or of several episodes.
         OSError: the file cannot be written.
     """
+    _write(lambda: day_of(env, states), path)
+
+
+def render_of_file(named: NamedDay, env: Dispatch, states: State, path: str | os.PathLike) -> None:
+    """`render_episode` of a day of a file, with the names of its vehicles; errors as there, and of moments."""
+    _write(lambda: dataclasses.replace(day_of(env, states), names=named.vehicles), path)
+
+
+def _write(day: Callable[[], PlayedDay], path: str | os.PathLike) -> None:
     pictures.write_picture(
         path,
         "an episode",
-        lambda: draw_episode(env, states),
-        lambda partial: day_figure.write_animation(day_of(env, states), partial),
+        lambda: day_figure.lay_out(day(), DPI).figure,
+        lambda partial: day_figure.write_animation(day(), partial),
         dpi=DPI,
     )

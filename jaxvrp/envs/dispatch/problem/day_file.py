@@ -116,9 +116,7 @@ def _warned(day: NamedDay, path: str | os.PathLike) -> NamedDay:
     if never := unservable(day):
         name, why = next(iter(never.items()))
         more = f" and {len(never) - 1} more" if len(never) > 1 else ""
-        warnings.warn(
-            f"{path}: no vehicle can ever serve {name}{more}; rejected whatever is done: {why}", stacklevel=2
-        )
+        warnings.warn(f"{path}: no vehicle can ever serve {name}{more}; rejected whatever is done: {why}", stacklevel=2)
     return day
 
 

@@ -3,6 +3,7 @@
 import csv
 import functools
 import json
+import re
 import time
 import warnings
 
@@ -151,6 +152,32 @@ def test_travel_is_what_is_driven_and_no_waiting(town, write):
     solution = solve.solve(write(json.dumps(town), "town.json"), method="accept")
     assert solution.plan["travel"] == 12 and solution.plan["totals"]["travel"] == "12"
     assert float(solution.states.totals.travel[-1]) == 12
+
+
+def test_the_page_and_the_picture_of_a_day_have_the_names_of_its_file(town, write, tmp_path):
+    """Nobody else is named: cards, events, reasons and sheets say the same; a vehicle without work has its sheet."""
+    town.update(name="Tuesday")
+    ben = ride("Ben", 6, pickup=[-3.0, 0.0], pickup_deadline=15)
+    town["requests"] = [ride("Ada", 5, dropoff_deadline=15), ben, ride("Cy", 7, load=3)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Cy can never be served
+        solution = solve.solve(write(json.dumps(town), "town.json"), method="accept")
+    solution.write(tmp_path / "day.html")
+    page = (tmp_path / "day.html").read_text()
+    episode = json.loads(page.split('id="episode">')[1].split("</script>")[0])
+    assert episode["title"] == "Tuesday"
+    assert [agent["name"] for agent in episode["agents"][1:]] == ["north", "south"]
+    assert episode["actions"]["dispatcher"] == ["reject", "north", "south"]
+    assert [each["name"] for each in episode["vehicles"]] == ["north", "south"]
+    assert [each["name"] for each in episode["requests"]] == ["Ada", "Ben", "Cy"]
+    told = json.dumps([[step["why"] for step in episode["steps"]], episode["shortfalls"]])
+    assert not re.search(r"(request|vehicle|drone) \d", told) and '"name": "Cy"' in told and "Ada would be" in told
+    sheets = page.split('id="sheets"')[1].split("<script")[0]
+    assert re.findall(r"<h2>(.*?)</h2>", sheets) == ["north", "south"]
+    assert sheets.count("nothing to do") == sum(not route for route in solution.plan["routes"].values()) == 1
+    solution.draw(tmp_path / "day.svg")
+    drawn = (tmp_path / "day.svg").read_text()
+    assert "<!-- north -->" in drawn and "vehicle 0" not in drawn
 
 
 def test_an_empty_day_is_over_at_once(town, write):
