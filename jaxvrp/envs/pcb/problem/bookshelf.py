@@ -168,7 +168,8 @@ def _read_places(path: Path, nodes: dict[str, _Node]) -> dict[str, _Place]:
 def _read_nets(path: Path, index: dict[str, int]) -> tuple[list[str], list[tuple[int, int, float, float]]]:
     """Names of the nets, and for each pin the indices of component and net, and the offset (y up)."""
     head, counts, content = _content(path, "nets")
-    nets, pins = [], []
+    nets: list[str] = []
+    pins: list[tuple[int, int, float, float]] = []
     degrees: list[list[Any]] = []
     for line, words in content:
         if words[0].lower() == "netdegree":

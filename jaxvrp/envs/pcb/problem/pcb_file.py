@@ -209,9 +209,8 @@ def _pose(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _component(row: dict[str, Any]) -> Component:
-    counts = (row[name] for name in NODE[9:])
-    layer = row["layer"] if row["layer"] == BACK else None
-    return Component(row["id"], row["name"], *counts, layer=layer, drawn=row["drawn"])
+    given = {name: row[name] for name in ("id", "name", *NODE[9:], "drawn")}
+    return Component(**given, layer=row["layer"] if row["layer"] == BACK else None)
 
 
 def _turned(offset: tuple[float, float], degrees: float) -> tuple[float, float]:
