@@ -1,6 +1,7 @@
-"""Noise of travel times: each leg takes as long as it is drawn, and how long that is, is known when the leg ends.
+"""Noise of travel times. A leg is the way to a stop, or the way home.
 
-A leg is the way to a stop, or the way home. Plans are made with a quantile of its time (`reserve`).
+The time of each leg is drawn, and becomes known when the leg ends. Until then plans count with a quantile of it
+(`reserve`).
 """
 
 from __future__ import annotations

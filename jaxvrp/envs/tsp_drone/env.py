@@ -68,7 +68,7 @@ class TruckAndDrone(Environment, abc.ABC):
         return (observation.nodes(self.num_nodes, windows=self.windows),)
 
     def transition(self, state: State, action: ByRole, num_invalid: jax.Array) -> State:
-        """One turn, of the one whose it is."""
+        """One turn of the agent that decides, drone or truck."""
         return rules.advance(state, action[DRONE][0], action[TRUCK][0], num_invalid)
 
     def action_mask(self, state: State) -> ByRole:
