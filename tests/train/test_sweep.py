@@ -41,7 +41,8 @@ def train(words):
 
 for line in sys.stdin:
     _, *words = json.loads(line)
-    print(train(dict(zip(words[::2], words[1::2]))), flush=True)
+    sys.stdout.write(f"{train(dict(zip(words[::2], words[1::2])))}\\n")
+    sys.stdout.flush()
 """
 
 WORKER = """
