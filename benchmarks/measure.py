@@ -17,7 +17,7 @@ import jax
 
 from jaxvrp import Environment, vectorize
 from jaxvrp.fields import require_count
-from jaxvrp.io.command_line import UserError, above_zero, positive, refuse_overwriting
+from jaxvrp.io.command_line import UserError, above_zero, positive, refuse_overwriting, refuse_unwritable
 from jaxvrp.io.machine import device_name, machine  # noqa: F401 (all benchmarks write them)
 from jaxvrp.io.messages import shown
 from jaxvrp.io.whole_files import write_json
@@ -164,6 +164,7 @@ def check_result_file(out: pathlib.Path | None, sources: Iterable[str | os.PathL
     """
     if out is not None:
         refuse_overwriting(out, "--out", [pathlib.Path(source) for source in sources if source])
+        refuse_unwritable(out, "--out")
 
 
 def write_result(path: pathlib.Path | None, content: Any) -> None:

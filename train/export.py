@@ -21,7 +21,7 @@ import jax
 
 import jaxvrp
 from jaxvrp import registry
-from jaxvrp.io.command_line import Parser, UserError, positive, refuse_overwriting
+from jaxvrp.io.command_line import Parser, UserError, positive, refuse_overwriting, refuse_unwritable
 from jaxvrp.io.messages import installing
 from jaxvrp.io.whole_files import UNFINISHED
 from jaxvrp.policies import program
@@ -48,6 +48,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         if args.config or args.episodes:
             raise UserError(f"--config and --episodes are of a folder, and {out} will be a file; leave them out")
         refuse_overwriting(out, "OUT", folder.sources)
+        refuse_unwritable(out, "OUT")
         _write_program(out, folder, args)
         return
     if out.exists() and (not out.is_dir() or any(out.iterdir())):

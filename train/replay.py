@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import argparse
 import pathlib
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 import jax
 
 from jaxvrp import Environment, registry, replay
-from jaxvrp.io.command_line import Parser, UserError, index, refuse_overwriting
+from jaxvrp.io.command_line import Parser, UserError, index, refuse_overwriting, refuse_unwritable
 from jaxvrp.io.messages import nearest
 from jaxvrp.replay.export import exporter
 from train.running.command import command_line
@@ -127,6 +128,7 @@ def check_replayed(env: Environment, paths: list[pathlib.Path], sources: list[pa
         raise UserError(str(error)) from None
     for written in (*paths, paths[0].with_suffix(".html")):
         refuse_overwriting(written, "--out", sources)
+    refuse_unwritable(paths[0], "--out")
 
 
 def write_files(episodes: list[Episode], paths: list[pathlib.Path]) -> None:
@@ -141,7 +143,9 @@ def write_files(episodes: list[Episode], paths: list[pathlib.Path]) -> None:
 
 
 def make_folder(folder: pathlib.Path) -> pathlib.Path:
-    """The folder for what is written, made if it is not there."""
+    """The folder for what is written, made if it is not there, which is said."""
+    if not folder.exists():
+        print(f"--out {folder}: there is no such folder yet; making it", file=sys.stderr)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -7,6 +7,7 @@ python -m train.sweep --config truck_drone_basic --space docs/examples/space.yam
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.util
 import pathlib
 import shutil
@@ -14,7 +15,7 @@ import signal
 import time
 import urllib.parse
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,7 +24,7 @@ from tqdm import tqdm
 
 from jaxvrp.io.command_line import INTERRUPTED, Interrupted, Parser, UserError, above_zero, index, positive
 from jaxvrp.io.messages import few, installing, shown
-from jaxvrp.io.whole_files import write_csv
+from jaxvrp.io.whole_files import try_to_write, write_csv
 from jaxvrp.io.yaml_text import read_yaml
 from jaxvrp.pictures import save_still
 from train.algorithms import ALGORITHMS
@@ -139,7 +140,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     stop = Stop()
     previous = {number: signal.signal(number, stop.request) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        work(study, sweep, stop)
+        with _storage_told():
+            work(study, sweep, stop)
     except StoppedError:
         raise Interrupted(f"interrupted; everything is saved, go on with the same command ({sweep.out})") from None
     finally:
@@ -256,6 +258,19 @@ def _connected(url: str, name: str, beat: int) -> optuna.Study:
                 raise UserError(f"cannot open --storage {url}: {str(error).splitlines()[0]}; mend that") from None
             time.sleep(POLL)  # another worker may be making the same tables
     raise AssertionError
+
+
+@contextlib.contextmanager
+def _storage_told() -> Iterator[None]:
+    """Errors of the database, such as those of a full disk, in one line: Optuna's own blames the data."""
+    import optuna
+    import sqlalchemy
+
+    try:
+        yield
+    except (optuna.exceptions.StorageInternalError, sqlalchemy.exc.SQLAlchemyError) as error:
+        reason = str(error.__cause__ or error).splitlines()[0]
+        raise UserError(f"cannot use --storage: {reason}; mend that, then the same command goes on") from error
 
 
 def _lock_before_reading(engine: Any) -> None:
@@ -388,8 +403,10 @@ def train_trial(trial: optuna.Trial, sweep: Sweep, worker: Worker) -> float:
         if status == 0:
             break
         if status > 0 and status != INTERRUPTED:
-            log = folder.with_suffix(".log").read_text(encoding="utf-8", errors="replace")
-            raise _failed(trial, worker, log.strip().splitlines()[-1])
+            log = folder.with_suffix(".log")
+            try_to_write(log)  # a full disk is no fault of the trial: it ends the sweep, which goes on later
+            said = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+            raise _failed(trial, worker, said[-1] if said else f"exit status {status}, and nothing said")
     else:
         raise _failed(trial, worker, f"killed {RESTARTS} times")
     (*_, (_, value)) = evaluations(folder)

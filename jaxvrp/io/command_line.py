@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 from jaxvrp.io import streams
 from jaxvrp.io.limits import LARGEST, LEAST
 from jaxvrp.io.messages import printable, shown
+from jaxvrp.io.whole_files import try_to_write
 
 LARGEST_INDEX = 2**32 - 1
 """Seeds have 32 bits."""
@@ -102,6 +103,22 @@ def refuse_overwriting(out: Path, option: str, sources: Iterable[Path]) -> None:
         within = source.is_dir() and out.exists() and source.resolve() in out.resolve().parents
         if within or is_same_file(out, source):
             raise UserError(f"{option} is '{out}', which would take the place of '{source}'; choose another {option}")
+
+
+def refuse_unwritable(out: Path, option: str) -> None:
+    """Find out early whether a file, the value of an option, can be written.
+
+    Raises:
+        UserError: it is a folder, or there is no such folder, no room or no permission.
+    """
+    if out.is_dir():
+        raise UserError(f"{option} {out}: this is a folder; give a file")
+    if not out.parent.is_dir():
+        raise UserError(f"{option} {out}: there is no folder {out.parent}; make it first")
+    try:
+        try_to_write(out)
+    except OSError as error:
+        raise UserError(f"{option} {out}: cannot write there: {error.strerror}; give another path") from None
 
 
 def run_command(command: Callable[[], object], mistakes: tuple[type[Exception], ...] = ()) -> int:
@@ -221,9 +238,8 @@ def check_picture_path(path: Path, endings: Sequence[str], option: str = "--out"
     """Find out early whether a picture, the value of an option, can be written.
 
     Raises:
-        UserError: another ending, or no such folder.
+        UserError: another ending, or see `refuse_unwritable`.
     """
     if path.suffix.lower() not in endings:
         raise UserError(f"{option} is '{path}'; it must end in {', '.join(endings[:-1])} or {endings[-1]}")
-    if not path.parent.is_dir():
-        raise UserError(f"{option} is '{path}', but there is no folder '{path.parent}'; make it first")
+    refuse_unwritable(path, option)

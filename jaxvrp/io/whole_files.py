@@ -40,6 +40,9 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 UNFINISHED = ".part"
 """The ending of files that are being written."""
 
+LEAST_ROOM = 2**16
+"""Bytes that are written on trial: a picture or a plan takes about as many."""
+
 
 class UnreadableError(ValueError):
     """A file that no reader of any format can read, as it is in another encoding, damaged, or something else.
@@ -106,12 +109,29 @@ def write_whole(path: str | os.PathLike, write: Callable[[Path], object]) -> Non
     Raises:
         OSError: the file cannot be written; it names `path`.
     """
+    with _beside(path) as partial:
+        write(partial)
+        os.replace(partial, path)
+
+
+def try_to_write(path: str | os.PathLike) -> None:
+    """Write a little beside a file and delete it again: a full disk, say, is known before the work begins.
+
+    Raises:
+        OSError: the file could not be written; it names `path`.
+    """
+    with _beside(path) as partial:
+        partial.write_bytes(bytes(LEAST_ROOM))
+
+
+@contextlib.contextmanager
+def _beside(path: str | os.PathLike) -> Iterator[Path]:
+    """An unfinished file beside a path, which is deleted if it is still there; system errors name the path."""
     path = Path(path)
     partial = path.with_name(f".{path.name}.{os.getpid()}{UNFINISHED}")
     try:
         with naming(path, partial):
-            write(partial)
-            os.replace(partial, path)
+            yield partial
     finally:
         partial.unlink(missing_ok=True)
 

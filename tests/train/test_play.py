@@ -94,6 +94,17 @@ def test_a_mistake_is_one_line(words, says, monkeypatch, tmp_path):
     assert says in str(error.value)
 
 
+def test_a_folder_that_is_not_there_is_said_before_anything_is_played(monkeypatch, tmp_path, capsys):
+    def played(*_):
+        said = f"--out {tmp_path / 'new'}: there is no such folder yet; making it\n"
+        assert capsys.readouterr().err.startswith(said)
+        raise UserError("it has played")
+
+    monkeypatch.setattr(play, "play", played)
+    with pytest.raises(UserError, match="it has played"):
+        play.main([*TINY, "--out", str(tmp_path / "new")])
+
+
 def test_what_evaluation_changes_can_be_typed():
     assert play._made("pcb", {}).max_steps == 600
     assert play._made("pcb", {"max_steps": 7}).max_steps == 7

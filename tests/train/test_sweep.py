@@ -4,6 +4,7 @@ Most trainings are replaced by a program that writes metrics alone: its return i
 """
 
 import json
+import os
 import pathlib
 import re
 import signal
@@ -302,6 +303,30 @@ def test_a_worker_that_is_killed_at_any_stage_of_a_trial_loses_no_number(stand_i
         (successor,) = re.fullmatch(r"taken up by (\d+)", end).groups()
         assert after[successor] == f"trial_000{each}"
         assert f"trial_000{each}: the worker of trial {each} is gone, trial {successor} goes on with it" in printed
+
+
+def test_a_full_disk_ends_the_sweep_and_fails_no_trial(stand_in, monkeypatch):
+    (stand_in / "run.py").write_text(RUN.replace("PAUSE", "0").replace("rate > 0.05", "True"))
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="No space left"):
+        patch.setattr(sweep, "try_to_write", lambda path: os.write(os.open("/dev/full", os.O_WRONLY), b"x"))
+        sweep.main(words(stand_in, 1))
+    (stand_in / "run.py").write_text(RUN.replace("PAUSE", "0"))
+    sweep.main(words(stand_in, 1))
+    assert [(row[0], row[1]) for row in table(stand_in)] == [
+        ("trial_0000", "complete"),
+        ("trial_0000", "taken up by 1"),
+    ]
+
+
+def test_a_database_that_cannot_be_written_is_one_line(stand_in, monkeypatch):
+    import optuna
+
+    def full(*_):
+        raise optuna.exceptions.StorageInternalError("the data are too long") from OSError("the disk is full\nmore")
+
+    monkeypatch.setattr(optuna.Trial, "set_user_attr", full)
+    with pytest.raises(UserError, match=r"^cannot use --storage: the disk is full; mend that, then the same command"):
+        sweep.main(words(stand_in, 1))
 
 
 def test_a_trial_that_is_interrupted_before_its_run_begins_is_not_lost(stand_in, monkeypatch):

@@ -19,6 +19,7 @@ from jaxvrp.io.command_line import (
     index,
     positive,
     refuse_overwriting,
+    refuse_unwritable,
     run_command,
 )
 
@@ -182,6 +183,21 @@ def test_the_path_of_a_picture_is_checked_early(tmp_path):
     check_picture_path(tmp_path / "a.PNG", endings)
     with pytest.raises(UserError, match=r"--out is 'a\.gif'; it must end in \.png, \.svg or \.pdf$"):
         check_picture_path(Path("a.gif"), endings)
-    with pytest.raises(UserError, match=r"but there is no folder '.*away'; make it first$"):
+    with pytest.raises(UserError, match=r"^--out .*a\.png: there is no folder .*away; make it first$"):
         check_picture_path(tmp_path / "away" / "a.png", endings)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_full_disk_is_known_before_the_work_begins(tmp_path, monkeypatch):
+    def full(path, content):
+        path.write_text("")
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_bytes", full)
+        with pytest.raises(UserError, match=r"^--out .*a\.json: cannot write there: No space left on device"):
+            refuse_unwritable(tmp_path / "a.json", "--out")
+    with pytest.raises(UserError, match=r"this is a folder; give a file$"):
+        refuse_unwritable(tmp_path, "--out")
+    refuse_unwritable(tmp_path / "a.json", "--out")
     assert not list(tmp_path.iterdir())

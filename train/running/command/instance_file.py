@@ -16,7 +16,7 @@ import jaxvrp
 from jaxvrp import Environment, InstanceFiles, TimeStep, registry
 from jaxvrp.actor import Actor
 from jaxvrp.episodes import record_episodes
-from jaxvrp.io.command_line import UserError, refuse_overwriting
+from jaxvrp.io.command_line import UserError, refuse_overwriting, refuse_unwritable
 from jaxvrp.io.other_problems import other_problem
 from jaxvrp.io.problem_files import only_problem
 from jaxvrp.policies.environment import changed_parameters
@@ -169,9 +169,8 @@ def check_output(option: str, path: str, endings: Sequence[str], sources: Sequen
     out = pathlib.Path(path)
     if out.suffix.lower() not in endings:
         raise UserError(f"{option} {out}: the name must end in one of: {', '.join(endings)}")
-    if not out.parent.is_dir():
-        raise UserError(f"{option} {out}: there is no folder {out.parent}; make it first")
     refuse_overwriting(out, option, sources)
+    refuse_unwritable(out, option)
 
 
 def write_all(outputs: Sequence[Output], report: str) -> None:
