@@ -11,6 +11,7 @@ from jaxvrp.envs.darp.baselines.timed_search import search_all, search_episode
 from jaxvrp.envs.darp.pictures import notebook
 from jaxvrp.envs.darp.pictures.draw import render_episode, render_of_file
 from jaxvrp.envs.darp.problem.cordeau import read_instances
+from jaxvrp.envs.darp.problem.inspection import inspect
 from jaxvrp.envs.darp.problem.instance import void_nodes_beyond, void_vehicles_beyond
 from jaxvrp.io import plan_files
 from jaxvrp.toolbox import Headline, InstanceFiles, Padding, ProblemSet, ReplayKind, Toolbox
@@ -42,6 +43,7 @@ TOOLBOX = Toolbox(
         weighed=plan.weighed,
         label_episode=plan.label_episode,
         draw=render_of_file,
+        inspect=inspect,
         recompute=plan.recompute,
         stack=plan.stacked,
     ),

@@ -9,6 +9,8 @@ from jaxvrp.envs.dispatch.baselines.greedy import AcceptActor, CoverActor, Reloc
 from jaxvrp.envs.dispatch.baselines.rollout import RolloutActor
 from jaxvrp.envs.dispatch.baselines.search import search_moment
 from jaxvrp.envs.dispatch.pictures import draw, notebook, render_episode
+from jaxvrp.envs.dispatch.problem.day_file import NamedDay
+from jaxvrp.envs.dispatch.problem.inspection import inspect
 from jaxvrp.envs.dispatch.problem.instance import void_drones_beyond, void_requests_beyond, void_vehicles_beyond
 from jaxvrp.io import plan_files
 from jaxvrp.toolbox import Headline, InstanceFiles, Padding, ReplayKind, Toolbox
@@ -37,6 +39,7 @@ TOOLBOX = Toolbox(
         read=plan.read,
         parameters=plan.parameters_of,
         plan=plan.plan_of,
+        inspect=lambda problem, env: inspect(problem if isinstance(problem, NamedDay) else problem.day),
         write_plan=plan_files.table_writer("stops", plan.COLUMNS),
         instance=plan.instance_of,
         solvers=plan.solvers,

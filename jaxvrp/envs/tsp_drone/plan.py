@@ -64,9 +64,8 @@ def read_instances(path: str | os.PathLike) -> list[Instance]:
 
 
 def _of_folder(folder: Path) -> list[Instance]:
-    if any(
-        "PDSTSP" in part.upper() for part in folder.resolve().parts
-    ):  # of the same form, published beside the others
+    # Of the same form, published beside the others.
+    if any("PDSTSP" in part.upper() for part in folder.resolve().parts):
         raise DamagedFileError(refusal(folder / NODES, "PDSTSP"))
     if missing := [name for name in FILES if not (folder / name).exists()]:
         raise DamagedFileError(f"{folder / NODES} needs {', '.join(missing)} beside it; give a whole folder")

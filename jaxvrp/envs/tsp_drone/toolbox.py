@@ -14,6 +14,7 @@ from jaxvrp.envs.tsp_drone.baselines.tours import plan_tours
 from jaxvrp.envs.tsp_drone.baselines.tours_planner import AnnealedToursActor
 from jaxvrp.envs.tsp_drone.pictures import notebook
 from jaxvrp.envs.tsp_drone.pictures.draw import render_episode, render_of_file
+from jaxvrp.envs.tsp_drone.problem.inspection import inspect
 from jaxvrp.envs.tsp_drone.problem.instance import void_beyond
 from jaxvrp.io import plan_files
 from jaxvrp.toolbox import Headline, InstanceFiles, Padding, ProblemSet, ReplayKind, Toolbox
@@ -47,6 +48,7 @@ TOOLBOX = Toolbox(
         read=plan.read_instances,
         parameters=plan.parameters_of,
         plan=plan.plan_of,
+        inspect=inspect,
         write_plan=plan_files.table_writer("ways", plan.COLUMNS),
         instance=plan.instance_of,
         label_episode=plan.label_episode,
@@ -89,6 +91,7 @@ TOURS = Toolbox(
         read=plan.read_tours,
         parameters=plan.parameters_of,
         plan=plan.plan_of,
+        inspect=inspect,
         write_plan=plan_files.table_writer("ways", plan.TOUR_COLUMNS),
         instance=plan.instance_of,
         weighed=plan.weighed,

@@ -10,20 +10,14 @@ import numpy as np
 
 from jaxvrp.envs.truck_drone.env import TruckDrone
 from jaxvrp.envs.truck_drone.problem.fleet_map import FleetMap
+from jaxvrp.plausible import TINY, UNITS, degrees, distant, extent, nearest
 from jaxvrp.toolbox import Inspection
-
-FAR, TINY = 20.0, 100.0
-"""A customer is in another unit of length than the nodes if it is `FAR` times their extent away from the nearest, or if
-their extent is `TINY` times that of all customers."""
 
 MOVES = 1e-9
 """Share of a way: a drone that flies less of it in a step is as good as at rest."""
 
 FEWEST_STEPS = 2
 """Steps that the fastest plausible vehicle takes across the map."""
-
-DEGREES = (180.0, 90.0)
-"""Largest longitude and latitude."""
 
 NAMED = 3
 """Customers that one line names."""
@@ -49,7 +43,7 @@ def reach_of(fleet_map: FleetMap, env: TruckDrone) -> Reach:
     """The reach from the nodes and from the start of the truck; `env` is that of the map."""
     places = _points([*(node.position for node in fleet_map.nodes), fleet_map.truck.position])
     customers = _points([customer.position for customer in fleet_map.customers])
-    gap = _nearest(customers, places)
+    gap = nearest(customers, places)
     demand = np.array([customer.demand for customer in fleet_map.customers]) / fleet_map.whole_scale.demand
     laden = 1.0 + float(env.parameters.get("payload_factor", 0.0)) * demand
     stride = fleet_map.drones[0].speed * fleet_map.whole_scale.time
@@ -75,7 +69,7 @@ def why_nobody(fleet_map: FleetMap, env: TruckDrone) -> str:
 def _figures(fleet_map: FleetMap, env: TruckDrone) -> Iterator[str]:
     length, time = fleet_map.amount("length"), fleet_map.amount("time")
     truck, drone, reach = fleet_map.truck, fleet_map.drones[0], reach_of(fleet_map, env)
-    across = _extent(_places(fleet_map))
+    across = extent(_places(fleet_map))
     drive = f"in {time(across / truck.speed)}" if truck.speed else "never"
     yield f"the truck crosses the map, {length(across)}, {drive} of {time(fleet_map.duration)}"
     if math.isinf(drone.range):
@@ -88,42 +82,27 @@ def _figures(fleet_map: FleetMap, env: TruckDrone) -> Iterator[str]:
 
 def _warnings(fleet_map: FleetMap, env: TruckDrone) -> Iterator[str]:
     # Times and reach mean nothing where places are in several units, and reach nothing where a step is too long.
-    yield from (absurd := [*_degrees(fleet_map)] or [*_mixed(fleet_map)] or [*_fast(fleet_map)])
+    nodes_first = np.roll(_places(fleet_map), -1, axis=0)
+    in_degrees = [*degrees(nodes_first, "nodes[0].position")]
+    yield from (absurd := in_degrees or [*_mixed(fleet_map)] or [*_fast(fleet_map)])
     if not absurd:
         yield from _slow(fleet_map)
         if words := _out_of_reach(fleet_map, reach_of(fleet_map, env)):
             yield f"drones[0].range: {words}; raise it, or add nodes nearer to them"
 
 
-def _degrees(fleet_map: FleetMap) -> Iterator[str]:
-    places = _places(fleet_map)
-    low, high = places.min(axis=0), places.max(axis=0)
-    is_bounded = any((np.abs(places) <= bounds).all() for bounds in (DEGREES, DEGREES[::-1]))
-    if is_bounded and np.abs(low).max() > 3 and (high - low).max() < min(1.5, 0.1 * np.abs(low).max()):
-        x, y = fleet_map.nodes[0].position
-        yield (
-            f"nodes[0].position: [{x:g}, {y:g}] looks like latitude and longitude, and a map is flat; project all "
-            "positions to metres or kilometres"
-        )
-
-
 def _mixed(fleet_map: FleetMap) -> Iterator[str]:
     length = fleet_map.amount("length")
     nodes = _points([fleet_map.truck.position, *(node.position for node in fleet_map.nodes)])
     customers = _points([customer.position for customer in fleet_map.customers])
-    gap, extent = _nearest(customers, nodes), _extent(nodes)
-    far = np.flatnonzero(gap > FAR * extent)
-    if extent and far.size:
-        more = f" and {far.size - 1} more" if far.size > 1 else ""
-        yield (
-            f"customers[{far[0]}].position{more}: {length(gap[far[0]])} from the nearest node, while the nodes lie "
-            f"within {length(extent)}; give customers and nodes in one unit of length"
-        )
-    elif len(customers) > 1 and extent > TINY * (width := _extent(customers)) and width:
+    far = list(distant(lambda index: f"customers[{index}].position", customers, "node", nodes, length))
+    yield from far
+    width = extent(customers)
+    if not far and len(customers) > 1 and extent(nodes) > TINY * width and width:
         farthest = int(np.linalg.norm(nodes - np.median(customers, axis=0), axis=1).argmax())
         field = f"nodes[{farthest - 1}].position" if farthest else "truck.position"
         yield (
-            f"{field}: the nodes lie within {length(extent)}, and all customers within {length(width)}; give "
+            f"{field}: the nodes lie within {length(extent(nodes))}, and all customers within {length(width)}; give "
             "customers and nodes in one unit of length"
         )
 
@@ -137,7 +116,7 @@ def _speeds(fleet_map: FleetMap) -> Iterator[tuple[str, float]]:
 def _fast(fleet_map: FleetMap) -> Iterator[str]:
     time, step = fleet_map.amount("time"), fleet_map.whole_scale.time
     for field, speed in _speeds(fleet_map):
-        across = _extent(_places(fleet_map)) / speed
+        across = extent(_places(fleet_map)) / speed
         if across < FEWEST_STEPS * step:
             yield (
                 f"{field}: {_speed(fleet_map, speed)} is across the map in {time(across)}, and a step is {time(step)}; "
@@ -148,11 +127,11 @@ def _fast(fleet_map: FleetMap) -> Iterator[str]:
 def _slow(fleet_map: FleetMap) -> Iterator[str]:
     time, horizon = fleet_map.amount("time"), fleet_map.duration
     for field, speed in _speeds(fleet_map):
-        across = _extent(_places(fleet_map)) / speed
-        if across > horizon:
+        takes = extent(_places(fleet_map)) / speed
+        if takes > horizon:
             yield (
-                f"{field}: {_speed(fleet_map, speed)} takes {time(across)} across the map, and the horizon is "
-                f"{time(horizon)}; give it in the units of length and time of the file"
+                f"{field}: {_speed(fleet_map, speed)} takes {time(takes)} across the map, and the horizon is "
+                f"{time(horizon)}; {UNITS}"
             )
 
 
@@ -181,15 +160,5 @@ def _places(fleet_map: FleetMap) -> np.ndarray:
     return _points([fleet_map.truck.position, *positions])
 
 
-def _nearest(customers: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """`f64[C]`, from each customer to the nearest place; row by row, as a table of all takes much memory."""
-    return np.array([np.linalg.norm(customer - places, axis=1).min() for customer in customers])
-
-
 def _points(positions: Sequence[tuple[float, float]]) -> np.ndarray:
     return np.array(positions, np.float64)
-
-
-def _extent(places: np.ndarray) -> float:
-    """The diagonal of the box around places."""
-    return float(np.linalg.norm(np.ptp(places, axis=0)))

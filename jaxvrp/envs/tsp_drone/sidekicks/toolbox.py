@@ -10,6 +10,7 @@ from jaxvrp.envs.tsp_drone.replay import check_episode
 from jaxvrp.envs.tsp_drone.sidekicks import plan, replay
 from jaxvrp.envs.tsp_drone.sidekicks.annealing import search_episode
 from jaxvrp.envs.tsp_drone.sidekicks.env import FlyingSidekicks
+from jaxvrp.envs.tsp_drone.sidekicks.inspection import inspect
 from jaxvrp.envs.tsp_drone.sidekicks.played import plan_of_states
 from jaxvrp.envs.tsp_drone.sidekicks.rules import State
 from jaxvrp.io import plan_files
@@ -37,6 +38,7 @@ TOOLBOX = Toolbox(
         read=plan.read_instances,
         parameters=plan.parameters_of,
         plan=plan.plan_of,
+        inspect=inspect,
         write_plan=plan_files.table_writer("events", plan.COLUMNS),
         recompute=plan.recompute,
     ),

@@ -1,0 +1,82 @@
+"""Warnings of what is absurd in a day, as if its units had been mixed, and how long its vehicles drive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from jaxvrp.envs.dispatch.problem.day_file import NamedDay
+from jaxvrp.envs.dispatch.problem.instance import MINUTES_PER_HOUR, Instance
+from jaxvrp.plausible import TINY, degrees, distant, extent, paces
+from jaxvrp.toolbox import Inspection
+
+SHORTEST, LONGEST = 30.0, 7 * 24 * MINUTES_PER_HOUR
+"""Minutes of a day; more or fewer are in another unit."""
+
+PAIRS = 100_000
+"""Of requests and places of vehicles, whose distances are looked at."""
+
+
+def inspect(day: NamedDay) -> Inspection:
+    """Figures and warnings of a day, in kilometres and minutes."""
+    instance = day.instance
+    across, length = extent(_places(instance)), _horizon(instance)
+    pace = MINUTES_PER_HOUR / float((instance.speed / instance.detour).max())
+    crossing = (
+        f"the fastest vehicle crosses the area, {_km(across)}, in {_minutes(across * pace)} of {_minutes(length)}"
+    )
+    return Inspection((crossing,), tuple(_warnings(instance, across, length)))
+
+
+def _warnings(instance: Instance, across: float, horizon: float) -> Iterator[str]:
+    if not instance.max_requests:
+        return
+    end = "dropoff" if instance.depot is not None else "pickup"
+    absurd = [*degrees(getattr(instance, end), f"requests[0].{end}")] or [*_mixed(instance)]
+    yield from absurd
+    if absurd:
+        return
+    if not SHORTEST <= horizon <= LONGEST:
+        yield f"horizon: a day of {_minutes(horizon)}; give times in units.time, by default minutes"
+    values, first = np.unique(instance.speed, return_index=True)
+    speeds = {f"vehicles[{index}].speed": float(value) for value, index in zip(values, first, strict=True)}
+    for field, speed in speeds.items():
+        per_minute = {field: speed / MINUTES_PER_HOUR}
+        yield from paces(per_minute, lambda pace: f"{pace * MINUTES_PER_HOUR:g} km/h", across, horizon, _minutes)
+
+
+def _mixed(instance: Instance) -> Iterator[str]:
+    """Places in several units of length."""
+    start = np.unique(np.asarray(instance.start, np.float64), axis=0)
+    ends = {"pickup": instance.pickup, "dropoff": instance.dropoff}
+    if instance.depot is None:
+        (small, width), (large, far) = sorted(((name, extent(ends[name])) for name in ends), key=lambda each: each[1])
+        if 0 < TINY * width < far:
+            yield (
+                f"requests[0].{small}: all {small}s lie within {_km(width)}, and all {large}s within {_km(far)}; give "
+                "all places in one unit of length"
+            )
+            return
+    places = np.concatenate(list(ends.values()) if instance.depot is None else [ends["dropoff"]])
+    if len(places) > 1 and len(start) * len(places) <= PAIRS:
+        yield from distant(lambda index: f"vehicles[{index}].start", start, "stop", places, _km)
+
+
+def _horizon(instance: Instance) -> float:
+    """Minutes of the day; a clock that began long before does not count."""
+    first = float(instance.arrival.min(initial=np.inf))
+    is_late = np.isfinite(first) and instance.horizon > LONGEST and first > 0.75 * instance.horizon
+    return float(instance.horizon) - (first if is_late else 0.0)
+
+
+def _places(instance: Instance) -> np.ndarray:
+    return np.concatenate([instance.pickup, instance.dropoff, instance.start]).astype(np.float64)
+
+
+def _km(number: float) -> str:
+    return f"{number:.4g} km"
+
+
+def _minutes(number: float) -> str:
+    return f"{number:.4g} min"
