@@ -132,8 +132,8 @@ class InstanceFiles:
 
     Attributes:
         read: `path -> problems`, all in the file; raises a ValueError, one line that names the file and the place.
-        assumed: `path -> {name: value}`, what `read` assumes of a file that does not say it; it takes another value by
-            the same name, `read(path, **{name: value})`.
+        assumed: `(path, **given) -> {name: value}`, what `read` assumes of a file that does not say it, or what is
+            given instead; `read(path, **given)` takes that.
         parameters: `(problem, env) -> {keyword: value}`, what the problem sets of the environment's parameters; raises
             a ValueError, one line, if it cannot be played in such an environment.
         plan: `(problem, env, states [T + 1, ...]) -> plan`, a JSON object: events with vehicle, time, place. At least
@@ -170,7 +170,7 @@ class InstanceFiles:
     label_episode: Callable[[Any, dict[str, Any]], dict[str, Any]] = lambda problem, episode: episode
     draw: Callable[[Any, Any, Any, str | os.PathLike], None] | None = None
     environment: str | None = None
-    assumed: Callable[[str | os.PathLike], Mapping[str, Any]] = lambda path: {}
+    assumed: Callable[..., Mapping[str, Any]] = lambda path: {}
     inspect: Callable[[Any, Any], Inspection] = lambda problem, env: Inspection()
     sheets: Callable[[Any, dict[str, Any]], Sequence[Sheet]] | None = None
     solvers: Callable[[Any, Sequence[str]], Sequence[str]] = lambda problem, names: names

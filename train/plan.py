@@ -6,6 +6,7 @@ python -m train.plan MAP.json --seconds 10 --out plan.html
 from __future__ import annotations
 
 import pathlib
+import sys
 from collections.abc import Sequence
 
 from jaxvrp.io.command_line import Parser, UserError, above_zero, index
@@ -24,8 +25,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--seconds", type=above_zero, default=10.0, help="to look for plans (default: 10)")
     parser.add_argument("--index", type=index, help=INDEX_HELP)
     parser.add_argument("--out", metavar="FILE", default="plan.html", help="the page (default: plan.html)")
-    args = parser.parse_args(argv)
-    problem = solve.open_problem(args.instance, row=args.index)
+    parser.add_argument("--env.KEY", metavar="VALUE", help="what the reader of the file else assumes")
+    words, given = command_line.split_mapping(sys.argv[1:] if argv is None else argv, "env")
+    args = parser.parse_args(words)
+    problem = solve.open_problem(args.instance, row=args.index, given=given)
     if solve.PAGE not in solve.endings_of(problem):
         raise UserError(f"{args.instance}: {type(problem.env).__name__} has no page; use train.solve --out plan.json")
     check_output("--out", args.out, (solve.PAGE,), [pathlib.Path(args.instance)])

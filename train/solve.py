@@ -16,7 +16,7 @@ import os
 import pathlib
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -46,6 +46,7 @@ from train.running.command.instance_file import (
     best_episode,
     check_output,
     draw_plan,
+    given_to,
     write_all,
 )
 from train.running.command.keys import LAUNCH
@@ -80,6 +81,7 @@ class Problem:
     files: InstanceFiles
     problem: Any
     methods: dict[str, Callable[[jax.Array, float], Iterator[Searched]]]
+    assumed: str = ""  # what the reader of the file assumed, in words
 
     @property
     def instance(self) -> Any:
@@ -139,6 +141,7 @@ def solve(
     row: int | None = None,
     seed: int = 0,
     trust: bool = False,
+    given: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
 ) -> Solution:
     """The best plan for the problem in a file that is found in so many seconds; Ctrl-C keeps the best so far.
@@ -155,13 +158,14 @@ def solve(
         row: which problem of the file, from 0, if it has several.
         seed: of what is drawn.
         trust: whether a run may import modules that are not installed; see `train.evaluate --help`.
+        given: in the place of what the reader of the file would assume, see `jaxvrp.InstanceFiles.assumed`.
         progress: is shown the best plan whenever the clock is read.
 
     Raises:
         UserError: the file, the run or the method is none; one line.
         KeyboardInterrupt: there was no plan yet.
     """
-    problem = open_problem(instance, run=run, env=env, row=row, trust=trust)
+    problem = open_problem(instance, run=run, env=env, row=row, trust=trust, given=given)
     return solved(problem, seconds=seconds, method=method, seed=seed, progress=progress)
 
 
@@ -273,10 +277,12 @@ def open_problem(
     env: str | None = None,
     row: int | None = None,
     trust: bool = False,
+    given: Mapping[str, Any] | None = None,
 ) -> Problem:
     """Read a file, and find what can solve it; see `solve`."""
+    given = given or {}
     if run is not None:
-        file = InstanceFile.open(str(path), run, {}, row=row, trust=trust)
+        file = InstanceFile.open(str(path), run, dict(given), row=row, trust=trust)
         trained = file.folder.load("latest")
         params = first_seed(trained.learner, trained.params)
         best, sampling = (trained.learner.actor(params, deterministic=choice) for choice in (True, False))
@@ -286,13 +292,15 @@ def open_problem(
         if lookahead := registry.toolbox_of(made).lookahead:
             program = _episodes(lambda env: lookahead(env, best), tries=1)
             methods[f"planner with {POLICY}"] = _once(made, instance, program)
-        return Problem(made, file.files, file.problem, _solving(file.files, file.problem, methods))
-    name, problems = read_problems(path, env)
+        solving = _solving(file.files, file.problem, methods)
+        return Problem(made, file.files, file.problem, solving, assumed_words(file.files, path, given))
+    name, problems = read_problems(path, env, given)
     try:
         problem = only_problem(problems, row, path)
     except ValueError as error:
         raise UserError(str(error)) from None
-    return problem_in(name, problem, path)
+    opened = problem_in(name, problem, path)
+    return dataclasses.replace(opened, assumed=assumed_words(opened.files, path, given))
 
 
 def problem_in(name: str, problem: Any, path: str | os.PathLike) -> Problem:
@@ -348,18 +356,42 @@ def followed(env: Environment, instance: Any, actions: dict[str, jax.Array]) -> 
     return jax.tree.map(lambda first, rest: jnp.concatenate([jnp.asarray(first)[None], rest]), start, states)
 
 
-def read_problems(path: str | os.PathLike, env: str | None) -> tuple[str, Sequence[Any]]:
-    """The environment that a file has problems of, by name, and all of these."""
+def read_problems(
+    path: str | os.PathLike, env: str | None, given: Mapping[str, Any] | None = None
+) -> tuple[str, Sequence[Any]]:
+    """The environment that a file has problems of, by name, and all of these; `given` as for `solve`."""
+    given = given or {}
     mistakes: dict[str, ValueError] = {}
     for name, files in _readers(env, pathlib.Path(path).suffix.lower()):
         try:
-            problems = files.read(path)
+            mine = given_to(files, path, given)
+            problems = files.read(path, **mine)
+            if ignored := sorted(given.keys() - mine.keys()):
+                raise UserError(f"--env.{ignored[0]}: {_may_be_given(files, path)}")
             return (files.environment or name) if env is None else name, problems
         except OSError as error:
             raise UserError(f"cannot read {path}: {error.strerror}; give another file") from None
         except ValueError as error:
             mistakes[name] = error
     raise UserError(other_problem(path) or (str(mistakes[env]) if env else _refusal(path, mistakes)))
+
+
+def _may_be_given(files: InstanceFiles, path: str | os.PathLike) -> str:
+    known = ", ".join(files.assumed(path))
+    return f"the reader of {path} takes {known}" if known else f"{path} says all that its reader needs; leave it out"
+
+
+def assumed_words(files: InstanceFiles, path: str | os.PathLike, given: Mapping[str, Any]) -> str:
+    """What the reader of a file assumed, but for what is given; "" if nothing."""
+    taken = given_to(files, path, given)
+    found = files.assumed(path, **taken).items()
+    return ", ".join(f"{name} {_amount(value)}" for name, value in found if name not in given)
+
+
+def _amount(value: Any) -> str:
+    if isinstance(value, tuple):
+        return " and ".join(map(_amount, value))
+    return value if isinstance(value, str) else f"{value:.4g}"
 
 
 def _refusal(path: str | os.PathLike, mistakes: dict[str, ValueError]) -> str:
@@ -476,7 +508,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         with going_on(f"finished plans are in {args.out[0]}, and the same command goes on with the others"):
             solve_shard(args)
         return
-    problem = open_problem(args.instance, run=args.run, env=args.env, row=args.index, trust=args.trust)
+    problem = open_problem(
+        args.instance, run=args.run, env=args.env, row=args.index, trust=args.trust, given=args.given
+    )
     method = chosen(problem, args.method)
     if args.picture and problem.toolbox.renderer is None:
         raise UserError(f"--picture: {type(problem.env).__name__} has no renderer; leave it out")
@@ -528,11 +562,12 @@ def _pending(
 ) -> tuple[list[shards.Entry], dict[tuple, list[_Pending]]]:
     """The entries of files that are done or refused; and what is to be solved, by environment and size."""
     settings = {name: getattr(args, name) for name in ("seconds", "method", "run", "env", "seed")}
+    settings |= {f"env.{name}": value for name, value in args.given.items()}
     entries: list[shards.Entry] = []
     groups: dict[tuple, list[_Pending]] = {}
     for file in files:
         try:
-            name, problems = read_problems(file, args.env)
+            name, problems = read_problems(file, args.env, args.given)
         except UserError as error:
             entries.append({"file": file.name, "error": str(error)})
             continue
@@ -559,10 +594,13 @@ def _solve_pending(name: str, group: Sequence[_Pending], args: argparse.Namespac
                 problems = [each.problem for each in part]
                 batch = problem_in(name, stack(problems), part[0].file)
                 method = chosen(batch, args.method)
+                for each in part:
+                    show_warnings(dataclasses.replace(batch, problem=each.problem), f"{each.file.name}: ")
                 solutions = solved_together(batch, problems, method, args.seconds, args.seed, None)
             else:
                 opening = {"run": args.run, "env": args.env, "trust": args.trust, "row": part[0].row}
-                problem = open_problem(part[0].file, **opening)
+                problem = open_problem(part[0].file, **opening, given=args.given)
+                show_warnings(problem, f"{part[0].file.name}: ")
                 solutions = [solved(problem, seconds=args.seconds, method=args.method, seed=args.seed)]
         except UserError as error:
             yield from ({"file": each.file.name, "error": str(error)} for each in part)
@@ -581,10 +619,12 @@ def endings_of(problem: Problem) -> tuple[str, ...]:
     return (*problem.files.endings, *([PAGE] if problem.toolbox.replay else []))
 
 
-def show_warnings(problem: Problem) -> None:
-    """Say on stderr what in the problem is absurd, a line each."""
+def show_warnings(problem: Problem, name: str = "") -> None:
+    """Say on stderr what was assumed, and what in the problem is absurd, a line each, after the `name` of a file."""
+    if problem.assumed:
+        print(f"{name}assumed, as the file does not say it: {problem.assumed}; else --env.KEY VALUE", file=sys.stderr)
     for warning in problem.files.inspect(problem.problem, problem.env).warnings:
-        warn(warning)
+        warn(f"{name}{warning}")
 
 
 def watched(problem: Problem, *, seconds: float, method: str, seed: int) -> Solution:
@@ -666,7 +706,9 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--shard", type=shards.shard, metavar="I/N", help="solve only part I of N of many files")
     parser.add_argument("--collect", metavar="DIR", help="check the plans of all shards in a folder, and list them")
-    args = parser.parse_args(argv)
+    parser.add_argument("--env.KEY", metavar="VALUE", help="what the reader of the file else assumes")
+    words, given = command_line.split_mapping(argv, "env")
+    args = parser.parse_args(words, argparse.Namespace(given=given))
     if args.collect:
         if extra := [word for word in argv if word.startswith("--") and not word.startswith("--collect")]:
             raise UserError(f"--collect takes a folder alone; leave out {extra[0]}")

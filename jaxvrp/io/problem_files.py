@@ -9,10 +9,15 @@ from typing import Any, NamedTuple, TypeVar
 
 import jax
 
+from jaxvrp.io.limits import LARGEST, LEAST
+from jaxvrp.io.messages import shown
 from jaxvrp.io.text_lines import Line, read_lines
 from jaxvrp.io.whole_files import UnreadableError
 
 Problem = TypeVar("Problem")
+
+NEVER_0 = ("speed", "alpha", "endurance")
+"""How names of numbers end that may be given, and never are 0."""
 
 
 class UnknownFormatError(ValueError):
@@ -73,6 +78,21 @@ def _read(path: str | os.PathLike, file_format: FileFormat) -> Any:
             raise
         kind = DamagedFileError if file_format.shows(first[0]) else UnknownFormatError
         raise kind(str(error)) from None
+
+
+def with_given(assumed: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """What a reader assumes, with the numbers that a user gives instead.
+
+    Raises:
+        ValueError: one of them is no number from 0; one line.
+    """
+    for name, value in given.items():
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not (is_number and 0 <= value < LARGEST):
+            raise ValueError(f"{name} is {shown(value)}; it must be a number from 0, below {LARGEST:g}")
+        if value < LEAST and name.endswith(NEVER_0):
+            raise ValueError(f"{name} is {shown(value)}; it must be at least {LEAST:g}")
+    return {**assumed, **given}
 
 
 def only_problem(problems: Sequence[Problem], row: int | None, path: str | os.PathLike) -> Problem:

@@ -14,7 +14,6 @@ from flax import struct
 from jaxvrp.envs.dispatch.least_late import Call, Course, cost, least_late
 from jaxvrp.envs.dispatch.plans import DEADLINE, LOAD, REQUEST, SLACK, Plans, Prepared, begin, leaves, prepare, way_home
 from jaxvrp.envs.dispatch.problem.day_file import (
-    LENGTHS,
     NOT_NEGATIVE,
     PLACE,
     NamedDay,
@@ -26,6 +25,7 @@ from jaxvrp.envs.dispatch.schedule import rescheduled
 from jaxvrp.io.json_files import plain, read_json
 from jaxvrp.io.messages import nearest
 from jaxvrp.io.problem_files import DamagedFileError
+from jaxvrp.io.units import LENGTHS
 from jaxvrp.replay.schema import boolean, list_of, object_of_only, object_with, one_of, text
 
 FORMAT = "jaxvrp-dispatch-moment-1"

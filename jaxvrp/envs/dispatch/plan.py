@@ -13,14 +13,14 @@ from jaxvrp.envs.dispatch import moment
 from jaxvrp.envs.dispatch.env import Dispatch
 from jaxvrp.envs.dispatch.moment import Moment
 from jaxvrp.envs.dispatch.played import PlayedDay, day_of
-from jaxvrp.envs.dispatch.problem.cordeau import read_cordeau
+from jaxvrp.envs.dispatch.problem.cordeau import NOTICE, read_cordeau
 from jaxvrp.envs.dispatch.problem.day_file import REMEDY, NamedDay, day_in, read_days, unservable
 from jaxvrp.envs.dispatch.problem.instance import Instance
 from jaxvrp.envs.dispatch.problem.solution import Stop
 from jaxvrp.envs.dispatch.rules import State
 from jaxvrp.envs.dispatch.schedule import planned_travel
 from jaxvrp.io.json_files import read_json
-from jaxvrp.io.problem_files import UnknownFormatError
+from jaxvrp.io.problem_files import UnknownFormatError, with_given
 
 FORMAT = "jaxvrp-dispatch-plan-1"
 
@@ -30,12 +30,17 @@ COLUMNS = ("vehicle", "trip", "stop", "what", "request", "departs", "begin", "lo
 """The keys of a stop, and the columns of the table."""
 
 
-def read(path: str | os.PathLike) -> Sequence[NamedDay | Moment]:
+def assumed(path: str | os.PathLike, **given: float) -> dict[str, float]:
+    """What `read` assumes of a file that does not say it, or what is given instead."""
+    return with_given({"notice": NOTICE}, given) if pathlib.Path(path).suffix.lower() == ".txt" else {}
+
+
+def read(path: str | os.PathLike, **given: float) -> Sequence[NamedDay | Moment]:
     """Days, of `read_days` or `read_cordeau`, or a moment of one; errors as of `read_days`."""
     suffix = pathlib.Path(path).suffix.lower()
     if suffix == ".txt":
         try:
-            return [read_cordeau(path)]
+            return [read_cordeau(path, **given)]
         except ValueError as error:  # `darp` reads such files, too, and says what is wrong with one
             raise UnknownFormatError(str(error)) from None
     if suffix != ".json":

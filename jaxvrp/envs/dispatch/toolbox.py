@@ -37,6 +37,7 @@ TOOLBOX = Toolbox(
     replay=ReplayKind(replay.export_episode, replay.check_episode, Path(__file__).with_name("replay.js")),
     instances=InstanceFiles(
         read=plan.read,
+        assumed=plan.assumed,
         parameters=plan.parameters_of,
         plan=plan.plan_of,
         inspect=lambda problem, env: inspect(problem if isinstance(problem, NamedDay) else problem.day),

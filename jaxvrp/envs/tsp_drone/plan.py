@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,7 @@ from jaxvrp.envs.tsp_drone.env import TruckAndDrone
 from jaxvrp.envs.tsp_drone.played import Leg, Plan, from_operations, operations_of
 from jaxvrp.envs.tsp_drone.problem.agatz import begins_like_agatz, read_agatz
 from jaxvrp.envs.tsp_drone.problem.instance import Instance, from_origin, load, origins_of
-from jaxvrp.envs.tsp_drone.problem.kuo import read_kuo
+from jaxvrp.envs.tsp_drone.problem.kuo import assumed_by_kuo, read_kuo
 from jaxvrp.envs.tsp_drone.problem.murray_chu import ENDURANCES, FILES, NODES, read_murray_chu
 from jaxvrp.envs.tsp_drone.problem.one_line import is_one_line, read_one_line
 from jaxvrp.envs.tsp_drone.problem.operations import Operation
@@ -25,14 +26,13 @@ from jaxvrp.envs.tsp_drone.tours import TruckDroneTours
 from jaxvrp.io import plan_files
 from jaxvrp.io.origin import told, told_entries
 from jaxvrp.io.other_problems import refusal
-from jaxvrp.io.problem_files import DamagedFileError, FileFormat, UnknownFormatError, read_problems
+from jaxvrp.io.problem_files import DamagedFileError, FileFormat, UnknownFormatError, read_problems, with_given
 from jaxvrp.replay.schema import list_of, object_with, optional, whole_number
 from jaxvrp.replay.sheets import plan_sheets
 from jaxvrp.toolbox import Sheet
 
 SAVED = {".npz": FileFormat("jaxvrp.envs.tsp_drone.save", load)}
 FORMATS = {".txt": FileFormat("Agatz", read_agatz, begins_like_agatz), **SAVED}
-TOUR_FORMATS = {".csv": FileFormat("Kuo", read_kuo), **SAVED}
 
 FORMAT = "jaxvrp-tsp-drone-plan-1"
 
@@ -43,42 +43,59 @@ TOUR_COLUMNS = ("tour", *COLUMNS)
 """Likewise, with time windows."""
 
 
-def read_instances(path: str | os.PathLike) -> list[Instance]:
+def assumed(path: str | os.PathLike, **given: Any) -> dict[str, Any]:
+    """What `read_instances` assumes of a file that does not say it, or what is given instead."""
+    if Path(path).name == NODES:
+        return with_given({"endurance": ENDURANCES, "launch_time": 1.0, "recovery_time": 1.0}, given)
+    is_of_lines = Path(path).suffix.lower() == ".txt" and is_one_line(path)
+    return with_given({"alpha": 2.0} if is_of_lines else {}, given)
+
+
+def assumed_of_tours(path: str | os.PathLike, **given: Any) -> dict[str, Any]:
+    """What `read_tours` assumes of a file that does not say it, or what is given instead."""
+    return assumed_by_kuo(given) if Path(path).suffix.lower() == ".csv" else {}
+
+
+def read_instances(path: str | os.PathLike, **given: float) -> list[Instance]:
     """The problem of a `.txt` in Agatz's format, those of a `.txt` with one in each line, or of an `.npz` of `save`;
     of the `nodes.csv` of Murray and Chu, and the files beside it, those with an endurance of 20 and of 40 minutes.
 
-    In a file of lines the drone is twice as fast as the truck.
+    In a file of lines the drone is twice as fast as the truck. What is `given` takes the place of what is `assumed`.
 
     Raises:
         ValueError: another ending, time windows, or a damaged file; one line.
         OSError: it cannot be read.
     """
     if Path(path).name == NODES:
-        return _of_folder(Path(path).parent)
+        return _of_folder(Path(path).parent, **given)
     if Path(path).suffix.lower() == ".txt" and is_one_line(path):
         try:
-            return read_one_line(path)
+            return read_one_line(path, **given)
         except ValueError as error:
             raise DamagedFileError(str(error)) from None
     return _of_kind(path, FORMATS, has_windows=False)
 
 
-def _of_folder(folder: Path) -> list[Instance]:
+def _of_folder(folder: Path, endurance: float | None = None, **given: float) -> list[Instance]:
     # Of the same form, published beside the others.
     if any("PDSTSP" in part.upper() for part in folder.resolve().parts):
         raise DamagedFileError(refusal(folder / NODES, "PDSTSP"))
     if missing := [name for name in FILES if not (folder / name).exists()]:
         raise DamagedFileError(f"{folder / NODES} needs {', '.join(missing)} beside it; give a whole folder")
-    return [read_murray_chu(folder, endurance=endurance) for endurance in ENDURANCES]
+    each_of = ENDURANCES if endurance is None else (endurance,)
+    return [read_murray_chu(folder, endurance=each, **given) for each in each_of]
 
 
-def read_tours(path: str | os.PathLike) -> list[Instance]:
+def read_tours(path: str | os.PathLike, **given: Any) -> list[Instance]:
     """The problem with time windows of a `.csv` in Kuo's format, or those of an `.npz` of `save`.
+
+    What is `given` takes the place of what is `assumed_of_tours`.
 
     Raises:
         ValueError, OSError: as `read_instances`; also where there are no time windows.
     """
-    return _of_kind(path, TOUR_FORMATS, has_windows=True)
+    formats = {".csv": FileFormat("Kuo", functools.partial(read_kuo, **given)), **SAVED}
+    return _of_kind(path, formats, has_windows=True)
 
 
 def _of_kind(path: str | os.PathLike, formats: dict[str, FileFormat], *, has_windows: bool) -> list[Instance]:

@@ -72,11 +72,13 @@ class InstanceFile:
         recorded = read_run(find_run(run), trust=trust, named=named)
         keywords = recorded.config.env
         made = _make(keywords)
-        env = _make(changed_parameters(made, keywords, changes)) if changes else made
-        files = registry.toolbox_of(env).instances
+        files = registry.toolbox_of(made).instances
         if files is None:
-            raise UserError(f"--instance {path}: {type(env).__name__} reads no instances from files; leave it out")
-        problem, parameters = _read(files, path, row, env)
+            raise UserError(f"--instance {path}: {type(made).__name__} reads no instances from files; leave it out")
+        given = _given(files, path, changes)
+        changes = {name: value for name, value in changes.items() if name not in given}
+        env = _make(changed_parameters(made, keywords, changes)) if changes else made
+        problem, parameters = _read(files, path, row, env, given)
         if double := sorted(changes.keys() & parameters.keys()):
             raise UserError(f"--env.{double[0]}: {path} says what it is; leave one of them out")
         _make(changed_parameters(made, keywords, {**changes, **parameters}), f"--instance {path}: ")
@@ -137,9 +139,36 @@ def _make(keywords: dict[str, Any], prefix: str = "") -> Environment:
         raise UserError(f"{prefix}{error}") from None
 
 
-def _read(files: InstanceFiles, path: str, row: int | None, env: Environment) -> tuple[Any, dict[str, Any]]:
+def given_to(files: InstanceFiles, path: str | os.PathLike, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the values of `--env.KEY` that the reader of a file takes in the place of what it assumes.
+
+    Raises:
+        UserError: one that it cannot take.
+        ValueError, OSError: the file cannot be read.
+    """
+    if not values:
+        return {}
+    known = files.assumed(path)
+    given = {name: value for name, value in values.items() if name in known}
     try:
-        problems = files.read(path)
+        files.assumed(path, **given)
+    except ValueError as error:
+        raise UserError(f"--env.{error}") from None
+    return given
+
+
+def _given(files: InstanceFiles, path: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        return given_to(files, path, values)
+    except (ValueError, OSError):  # `_read` says why
+        return {}
+
+
+def _read(
+    files: InstanceFiles, path: str, row: int | None, env: Environment, given: Mapping[str, Any]
+) -> tuple[Any, dict[str, Any]]:
+    try:
+        problems = files.read(path, **given)
     except OSError as error:
         raise UserError(f"--instance {path}: {error.strerror}; give another file") from None
     except ValueError as error:

@@ -16,6 +16,7 @@ from jaxvrp.envs.dispatch.problem.instance import MINUTES_PER_HOUR, Instance, lo
 from jaxvrp.io.json_files import plain, read_json
 from jaxvrp.io.limits import LARGEST, LARGEST_WHOLE
 from jaxvrp.io.problem_files import DamagedFileError, FileFormat, UnknownFormatError, read_problems
+from jaxvrp.io.units import LENGTHS, SPEEDS, TIMES
 from jaxvrp.replay.schema import (
     boolean,
     list_of,
@@ -27,15 +28,6 @@ from jaxvrp.replay.schema import (
 )
 
 FORMAT = "jaxvrp-dispatch-day-1"
-
-LENGTHS = {"km": 1.0, "m": 0.001, "mi": 1.609344}
-"""Kilometres of a unit."""
-
-TIMES = {"min": 1.0, "s": 1 / 60, "h": 60.0}
-"""Minutes of a unit."""
-
-SPEEDS = {"km/h": 1.0, "m/s": 3.6, "mph": 1.609344}
-"""km/h of a unit."""
 
 MOST_REQUESTS, MOST_VEHICLES = 100_000, 1_000
 """Of a day in a file."""

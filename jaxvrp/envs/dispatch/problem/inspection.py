@@ -23,10 +23,8 @@ def inspect(day: NamedDay) -> Inspection:
     instance = day.instance
     across, length = extent(_places(instance)), _horizon(instance)
     pace = MINUTES_PER_HOUR / float((instance.speed / instance.detour).max())
-    crossing = (
-        f"the fastest vehicle crosses the area, {_km(across)}, in {_minutes(across * pace)} of {_minutes(length)}"
-    )
-    return Inspection((crossing,), tuple(_warnings(instance, across, length)))
+    drive = f"{_km(across)}, in {_minutes(across * pace)} of {_minutes(length)}"
+    return Inspection((f"the fastest vehicle crosses the area, {drive}",), tuple(_warnings(instance, across, length)))
 
 
 def _warnings(instance: Instance, across: float, horizon: float) -> Iterator[str]:
