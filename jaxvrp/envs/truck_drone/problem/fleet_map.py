@@ -8,6 +8,7 @@ named by its field, and written so that reading gives the same map.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import json
 import math
@@ -276,7 +277,7 @@ class FleetMap:
         time = scale.time or self.duration / STEPS
         return WholeScale(length, center, time, scale.demand or 1.0, self.clock)
 
-    @property
+    @functools.cached_property
     def clock(self) -> float:
         """When the episode begins: at 0, or, on a clock that is far from that, at the first time that a customer names.
 
