@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import jax
 import jax.numpy as jnp
 
@@ -31,11 +33,13 @@ def with_requests(env: Dispatch, state: State, day: NamedDay) -> State:
     return state.replace(prepared=prepared_day(env, day.instance))
 
 
+@jax.jit
 def decided(env: Dispatch, state: State, action: ByRole) -> State:
     """The same moment after legal actions: the plans have changed, and no time has passed."""
     return state.replace(plans=decide(env, state, action)[0])
 
 
+@functools.partial(jax.jit, static_argnames="rounds")
 def replanned(state: State, key: jax.Array, *, rounds: int = 1000) -> State:
     """The same moment, what vehicles have not begun planned again, all promises kept, with less travel.
 
