@@ -58,6 +58,18 @@ class Range:
         return Range(minimum, maximum, None if minimum > 0 else self.above)
 
 
+WHOLE = "whole"
+"""Key of the metadata of `whole`."""
+
+
+def whole(low: int, high: int | str, **keywords: Any) -> Any:
+    """A field of a state for whole numbers from `low` to `high`, or to the last index of the array `high`.
+
+    That array is named by its place in the state, as `"customers/served"`; `keywords` are those of `dataclasses.field`.
+    """
+    return dataclasses.field(metadata={WHOLE: (low, high)}, **keywords)
+
+
 def parameter(default: float, *, help: str = "", unit: str = "", **bounds: float) -> Any:
     """A numeric leaf of an environment: its sentence, its unit, and `minimum`, `maximum`, `above` as its range."""
     return struct.field(default=default, metadata={"help": help, "unit": unit, "range": Range(**bounds)})

@@ -1,7 +1,7 @@
 """Export of a run's policy: a folder with its configuration and results, or one file that needs JAX alone.
 
 python -m train.export RUN FOLDER [--about TEXT] [--config FILE] [--checkpoint best]
-python -m train.export RUN FILE.jaxpolicy
+python -m train.export RUN FILE.jaxpolicy [--env.num_customers 50]    # another size, where the network allows it
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import pathlib
 import shlex
 import shutil
 import subprocess
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -40,10 +41,10 @@ from train.running.shown.tables import figures_table
 
 def main(argv: Sequence[str] | None = None) -> None:
     """The command line: writes a folder, and prints the policy's figures beside the baselines; or a file."""
-    args = _arguments(argv)
+    args, changes = _arguments(argv)
     out = pathlib.Path(args.out)
     is_program = out.suffix == program.ENDING
-    folder = RunFolder(args.run, trust=args.trust)
+    folder = RunFolder(args.run, changes, trust=args.trust)
     if is_program:
         if args.config or args.episodes:
             raise UserError(f"--config and --episodes are of a folder, and {out} will be a file; leave them out")
@@ -51,6 +52,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         refuse_unwritable(out, "OUT")
         _write_program(out, folder, args)
         return
+    if changes:
+        raise UserError(
+            f"--env.{next(iter(changes))} is of a file *{program.ENDING}; a folder plays what its run plays"
+        )
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f"{out} is no new or empty folder; give another one, or a file {out.stem}{program.ENDING}")
     command = training_command(folder.recorded, args.config)
@@ -88,7 +93,8 @@ def _write_program(out: pathlib.Path, folder: RunFolder, args: argparse.Namespac
     about = args.about or (read_card(folder.folder).about if folder.is_policy else "")
     policy = of_networks(env, build_actors(config, env), first_seed(run.learner, run.params), about)
     try:
-        program.write_program(policy, out, folder.recorded.values)
+        played = {"env": dict(folder.player.config.env), "eval_env": dict(folder.player.config.eval_env)}
+        program.write_program(policy, out, {**folder.recorded.values, **played})
     except ImportError:
         raise UserError(f"exporting a program needs flatbuffers; {installing('export')}") from None
     except OSError as error:
@@ -149,7 +155,7 @@ def provenance() -> dict[str, str | None]:
     return {"date": date, "version": jaxvrp.__version__, "commit": commit}
 
 
-def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+def _arguments(argv: Sequence[str] | None) -> tuple[argparse.Namespace, dict[str, Any]]:
     parser = Parser("train.export", "Write the policy of a run alone, as a folder or as one file.")
     parser.add_argument("run", metavar="RUN", help="run folder, or the name of a shipped policy")
     out = f"new or empty folder, whose name is the policy's; or a file *{program.ENDING}, which needs JAX alone"
@@ -159,7 +165,9 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--config", metavar="FILE", help="file that the run was trained with, to name in its command")
     parser.add_argument("--episodes", type=positive, help="instances for its figures (default: the run's)")
     parser.add_argument("--checkpoint", choices=("latest", "best"), default="latest", help="which checkpoint")
-    return parser.parse_args(argv)
+    parser.add_argument("--env.KEY", metavar="VALUE", help="of a file: another size, where the network allows it")
+    words, env = command_line.split_mapping(sys.argv[1:] if argv is None else argv, "env")
+    return parser.parse_args(words), env
 
 
 if __name__ == "__main__":

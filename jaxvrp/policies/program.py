@@ -7,18 +7,20 @@ one), all with one leading axis of any length, the batch.
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import os
 import pathlib
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import jax
 import jax.export
 import jax.numpy as jnp
 
+from jaxvrp import fields
 from jaxvrp.environment import State
 from jaxvrp.io.command_line import UserError
 from jaxvrp.io.machine_memory import in_words
@@ -68,6 +70,7 @@ def write_program(policy: Policy, path: str | os.PathLike, values: Mapping[str, 
         "about": policy.about,
         "call": "program.call(state, memory) -> {action, logits, memory}; every array has a leading axis [batch]",
         "state": _described(shapes[0]),
+        "bounds": bounds_of(policy.state),
         "memory": _described(shapes[1]),
         "action": {name: f"int32[{role.num_agents}]" for name, role in policy.env.roles.items()},
         "platforms": list(PLATFORMS),
@@ -117,6 +120,22 @@ def read_program(path: pathlib.Path, *, trust: bool) -> Policy:
         return {name: jnp.zeros((num_envs, *leaf.shape[1:]), leaf.dtype) for name, leaf in memory.items()}
 
     return Policy(env, jax.tree_util.Partial(decide), initial_memory, about)
+
+
+def bounds_of(state: State) -> dict[str, tuple[int, int]]:
+    """The least and the largest number of each array of a state whose class declares them, see `fields.whole`."""
+    sizes = {name: leaf.shape[0] for name, leaf in by_place(state).items() if leaf.shape}
+
+    def of_fields(node: Any, place: str) -> Iterator[tuple[str, tuple[int, int]]]:
+        for field in dataclasses.fields(node):
+            value, name = getattr(node, field.name), f"{place}{field.name}"
+            if dataclasses.is_dataclass(value):
+                yield from of_fields(value, f"{name}/")
+            elif fields.WHOLE in field.metadata and value is not None:
+                low, high = field.metadata[fields.WHOLE]
+                yield name, (low, sizes[high] - 1 if isinstance(high, str) else high)
+
+    return dict(of_fields(state, ""))
 
 
 def _filled(like: Any, arrays: Arrays) -> Any:

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
+from jaxvrp import fields
 from jaxvrp.envs.darp import schedule
 from jaxvrp.envs.darp.problem.figures import Figures
 from jaxvrp.envs.darp.problem.instance import Instance, distance, travel_time
@@ -20,9 +21,9 @@ class State(NotebookStill, struct.PyTreeNode):
 
     instance: Instance  # the problem, padded to the environment's sizes
     figures: Figures  # what follows from it; the windows that count among it, see `binding`
-    current_node: jax.Array  # `i32[]`, where the current vehicle is
+    current_node: jax.Array = fields.whole(0, "visited")  # `i32[]`, where the current vehicle is
     place: jax.Array  # `f32[2]`, of that node
-    current_agent: jax.Array  # `i32[]`, the current vehicle
+    current_agent: jax.Array = fields.whole(0, "vehicle_finished")  # `i32[]`, the current vehicle
     current_time: jax.Array  # `f32[]`, when it can leave there, having served as early as possible
     current_load: jax.Array  # `i32[]`, passengers on board
     visited: jax.Array  # `bool[N+1]`, padding included; never the depot

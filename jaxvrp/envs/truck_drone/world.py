@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
+from jaxvrp import fields
 from jaxvrp.envs.truck_drone.problem.instance import Instance, only
 from jaxvrp.notebook import NotebookStill
 
@@ -40,7 +41,7 @@ class Truck(struct.PyTreeNode):
 
     position: jax.Array
     velocity: jax.Array
-    target_node: jax.Array | None = None
+    target_node: jax.Array | None = fields.whole(-1, "instance/node_position", default=None)
 
 
 class Drones(struct.PyTreeNode):
@@ -61,8 +62,8 @@ class Drones(struct.PyTreeNode):
     position: jax.Array
     velocity: jax.Array
     battery: jax.Array
-    status: jax.Array
-    carrying: jax.Array
+    status: jax.Array = fields.whole(ONBOARD, CRASHED)
+    carrying: jax.Array = fields.whole(-1, "customers/served")
     target: jax.Array
     has_target: jax.Array
     battery_used: jax.Array

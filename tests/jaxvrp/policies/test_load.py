@@ -18,6 +18,8 @@ import pytest
 
 import jaxvrp
 from jaxvrp import fields
+from jaxvrp.actor import RandomActor
+from jaxvrp.io.command_line import UserError
 from jaxvrp.io.whole_files import write_text
 from jaxvrp.io.yaml_text import dump_yaml
 from jaxvrp.policies import folder
@@ -25,7 +27,7 @@ from jaxvrp.policies.actors import PolicyActor, build_actors
 from jaxvrp.policies.environment import playing_environment
 from jaxvrp.policies.networks import NetworkKeys
 from jaxvrp.policies.policy import of_networks
-from jaxvrp.policies.program import read_program, write_program
+from jaxvrp.policies.program import bounds_of, read_program, write_program
 from train import export
 
 ROOT = pathlib.Path(__file__).parents[3]
@@ -183,24 +185,79 @@ def test_another_process_needs_jax_alone(shipped):
     assert run(ALONE, shipped.parent) == "{'drone': (7, 2), 'truck': (7, 1)} set()"
 
 
-def test_the_service_of_the_example_answers(shipped):
-    policy = jaxvrp.load_policy(shipped)
-    state, _ = jax.jit(policy.env.reset)(jax.random.key(0))
-    arrays = {name: np.asarray(leaf).tolist() for name, leaf in folder.by_place(state).items()}
-    command = [sys.executable, str(ROOT / "docs" / "examples" / "serve.py"), str(shipped), "0"]
+@pytest.fixture(scope="module")
+def larger(shipped):
+    """A file of the same policy for more customers."""
+    path = shipped.with_name("larger.jaxpolicy")
+    export.main(["truck_drone_basic", str(path), "--env.num_customers", "5"])
+    return path
+
+
+def as_lists(state):
+    return {name: np.asarray(leaf).tolist() for name, leaf in folder.by_place(state).items()}
+
+
+WRONG = {
+    "truck/position": ([float("nan"), 0.0], "truck/position holds [nan 0.]; it needs float32[2]"),
+    "drones/status": ([99, 0], "drones/status holds [99 0]; it needs numbers from 0 to 3"),
+    "drones/carrying": ([3, -1], "drones/carrying holds [ 3 -1]; it needs numbers from -1 to 2"),
+    "drones/has_target": ([1, 0], "drones/has_target holds [1 0]; it needs bool[2]"),
+    "drones/battery": ([1.0], "drones/battery has shape (1,); it needs (2,)"),
+    "customers/served": ([True] * 4, "customers/served has shape (4,); it needs (3,) or (5,)"),
+    "totals/on_time": (0.5, "totals/on_time holds [0.5]; it needs int32[]"),
+    "step": (2**40, "step holds [1099511627776]; it needs numbers from -2147483648 to 2147483647"),
+    "drones/target": ([[0.0], [0.0, 1.0]], "drones/target has rows of different lengths"),
+    "drones": ([1], "no state has drones"),
+    "instance/demand": (None, "instance/demand is missing"),
+}
+"""What a state cannot hold, by array, and what is said of it; None where the array is left out."""
+
+
+def test_the_service_of_the_example_answers(shipped, larger):
+    policies = [jaxvrp.load_policy(path) for path in (shipped, larger)]
+    states = [jax.jit(policy.env.reset)(jax.random.key(0))[0] for policy in policies]
+    command = [sys.executable, str(ROOT / "docs" / "examples" / "serve.py"), str(shipped), str(larger), "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as service:
         try:
             address = service.stdout.readline().strip()
             with urllib.request.urlopen(address, timeout=60) as answer:
-                assert json.load(answer)["state"].keys() == arrays.keys()
-            with urllib.request.urlopen(address, json.dumps(arrays).encode(), timeout=60) as answer:
-                assert json.load(answer) == {role: list(action) for role, action in policy.act(state).items()}
-            with pytest.raises(urllib.error.HTTPError) as refused:
-                urllib.request.urlopen(address, json.dumps({**arrays, "step": [1, 2]}).encode(), timeout=60)
-            assert refused.value.code == 400
-            refused.value.close()
+                assert [card["state"].keys() for card in json.load(answer)] == [
+                    as_lists(state).keys() for state in states
+                ]
+            for policy, state in zip(policies, states, strict=True):
+                with urllib.request.urlopen(address, json.dumps(as_lists(state)).encode(), timeout=60) as answer:
+                    assert json.load(answer) == {role: list(action) for role, action in policy.act(state).items()}
+            for name, (value, says) in WRONG.items():
+                changed = {**as_lists(states[0]), name: value}
+                body = {key: entry for key, entry in changed.items() if entry is not None}
+                with pytest.raises(urllib.error.HTTPError) as refused:
+                    urllib.request.urlopen(address, json.dumps(body).encode(), timeout=60)
+                assert (refused.value.code, json.load(refused.value)["error"]) == (400, says)
+                refused.value.close()
         finally:
             service.terminate()
+
+
+def test_the_numbers_that_a_state_may_hold(shipped):
+    env = jaxvrp.load_policy(shipped).env
+    with zipfile.ZipFile(shipped) as file:
+        bounds = json.loads(file.read("policy.json"))["bounds"]
+    assert bounds == {"drones/status": [0, 3], "drones/carrying": [-1, 2]}
+    for state, _ in episode(env, RandomActor(env), 12):
+        for name, (low, high) in bounds.items():
+            numbers = folder.by_place(state)[name]
+            assert (low <= numbers).all() and (numbers <= high).all()
+    for name, expected in (
+        ("darp", {"current_node": (0, 20), "current_agent": (0, 4)}),
+        ("tsp_drone", {"truck_node": (0, 19), "launch_node": (0, 19), "drone_customer": (0, 19)}),
+        ("flying_sidekicks", {"walk/stop": (0, 9), "walk/customer": (0, 9), "walk/held": (-1, 1)}),
+    ):
+        assert bounds_of(jax.eval_shape(jaxvrp.make(name).reset, jax.random.key(0))[0]) == expected
+
+
+def test_another_size_goes_into_a_file_alone(tmp_path):
+    with pytest.raises(UserError, match=r"--env\.num_customers is of a file \*\.jaxpolicy"):
+        export.main(["truck_drone_basic", str(tmp_path / "folder"), "--env.num_customers", "5"])
 
 
 def test_mistakes_are_one_line(shipped, tmp_path):

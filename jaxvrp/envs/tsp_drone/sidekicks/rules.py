@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
+from jaxvrp import fields
 from jaxvrp.envs.tsp_drone.sidekicks.instance import LATENESS, Instance
 from jaxvrp.notebook import NotebookStill
 
@@ -31,15 +32,17 @@ ROUNDING = 2e-7
 class Walk(struct.PyTreeNode):
     """Where truck and drones stand. Trailing axes `[...]` make it many, of the same instance."""
 
-    stop: jax.Array  # `i32[...]`, node of the truck
+    stop: jax.Array = fields.whole(0, "served")  # `i32[...]`, node of the truck
     clock: jax.Array  # `f32[...]`, when the last task was over
     is_pending: jax.Array  # `bool[...]`, the truck is yet to serve the customer where it is
-    customer: jax.Array  # `i32[D, ...]`, of each drone that is away; 0 on board. If 0, the next four mean nothing
+    # `i32[D, ...]`, of each drone that is away; 0 on board. If 0, the next four mean nothing
+    customer: jax.Array = fields.whole(0, "served")
     leave: jax.Array  # `f32[D, ...]`, when it leaves its customer
     used: jax.Array  # `f32[D, ...]`, of its endurance by then
     spared: jax.Array  # `f32[D, ...]`, by how much its launch can be held back
     is_here: jax.Array  # `bool[D, ...]`, it was launched at this stop
-    held: jax.Array  # `i32[...]`, the drone that was launched last, here, no drone recovered since; -1 for none
+    # `i32[...]`, the drone that was launched last, here, no drone recovered since; -1 for none
+    held: jax.Array = fields.whole(-1, "walk/customer")
     excess: jax.Array  # `f32[...]`, by how much flights exceeded endurances, in all
 
 
