@@ -97,10 +97,13 @@ def positions(prepared: Prepared, plans: Plans, released: jax.Array | None = Non
     start, leave = plans.start, followed_by(plans.free, plans.start + stop_time)
     end, waits = jnp.full((vehicles, 1), jnp.inf, jnp.float32), None
     if instance.depot is not None:
-        end = _end_of_plan(prepared, plans, leave + arc)
+        home = leave + arc
         leave, start, waits = _after_loading(prepared, plans, released, arc[:, :1] + path)
         began = at_position(jnp.where(instance.is_drone, plans.num_stops, 0), leave)
-        end = jnp.maximum(end, jnp.minimum(instance.horizon, began + instance.max_trip)[:, None])
+        end = jnp.minimum(instance.horizon, began + instance.max_trip)[:, None]
+        if prepared.factors is not None:
+            is_on_trip = ~instance.is_drone[:, None] & (count > 0)
+            end = jnp.where(is_on_trip, jnp.maximum(end, at_position(plans.num_stops, home)[:, None]), end)
     bound = jnp.where(index < count, deadline, jnp.where(index == count, end, jnp.inf))
     latest = least_from(bound - path) + path
     if waits is not None:
@@ -125,21 +128,10 @@ def _between_trips(
     return before, after, (index <= count) & ~(is_drone & (index < count))
 
 
-def _end_of_plan(prepared: Prepared, plans: Plans, home: jax.Array) -> jax.Array:
-    """`f32[V, 1]`, when a vehicle that noise has made late already is home after its last stop; -inf of others.
-
-    `home`, `f32[V, S + 1]`, is when it would be from each position.
-    """
-    late = at_position(plans.num_stops, home)
-    is_on_trip = ~prepared.fleet.is_drone & (plans.num_stops > 0)
-    is_noisy = prepared.factors is not None
-    return jnp.where(is_on_trip & is_noisy, late, -jnp.inf)[:, None]
-
-
 def _after_loading(
     prepared: Prepared, plans: Plans, released: jax.Array | None, reach: jax.Array
-) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """`leave` and `start` of vehicles with a depot, and which of them wait for a parcel (`bool[V, 1]`).
+) -> tuple[jax.Array, jax.Array, jax.Array | None]:
+    """`leave` and `start` of vehicles with a depot, and which of them wait for the parcel (`bool[V, 1]`), if one comes.
 
     All stops of a trip are later if it has to wait for the parcel; from leaving, they are reached in `reach` minutes
     (`f32[V, S + 1]`). A drone first flies what it got before.
@@ -147,11 +139,11 @@ def _after_loading(
     instance, stop_time = prepared.fleet, prepared.fleet.stop_time[:, None]
     is_drone, index = instance.is_drone[:, None], index_of(reach.shape[-1])
     back = plans.start + stop_time + way_home(prepared, plans) + instance.turnaround[:, None]
-    planned = jnp.where(is_drone, followed_by(plans.free, back), loads_at(plans)[:, None])
-    loads = planned if released is None else jnp.maximum(planned, released)
-    waits = ~is_drone & (loads > planned)[:, :1]
-    postponed = jnp.maximum(plans.start, (loads + stop_time)[:, :1] + reach[:, :-1])
-    start = jnp.where(waits, postponed, plans.start)
+    loads, start, waits = followed_by(loads_at(plans), back), plans.start, None
+    if released is not None:
+        waits = ~is_drone & (released > loads[:, :1])
+        start = jnp.maximum(start, jnp.where(waits, released + stop_time, -jnp.inf) + reach[:, :-1])
+        loads = jnp.maximum(loads, released)
     leave = jnp.where(is_drone | (index == 0), loads + stop_time, followed_by(plans.free, start + stop_time))
     return leave, start, waits
 
