@@ -42,7 +42,7 @@ MAP_UNITS: LengthUnit = ("map units", 1.0)
 
 @dataclasses.dataclass(frozen=True)
 class Labels:
-    """What a picture calls drones, customers and nodes; its unit of time, and how a step and the first one count in it."""
+    """What a picture calls drones, customers and nodes; its unit of time, how long a step is, when the first begins."""
 
     drones: tuple[str, ...]
     customers: tuple[str, ...]
