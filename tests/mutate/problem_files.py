@@ -197,7 +197,8 @@ def _check_boards(boards: pcb.Board) -> None:
 
 
 def _numbers(text: str) -> list[float]:
-    return [float(word) for word in text.split()]
+    words = text.replace(",", " ").replace(";", " ").lower().split()
+    return [float(word.replace("d", "e")) for word in words if word != "eof"]
 
 
 def _check_cordeau(path: Path, instance: darp.Instance) -> None:

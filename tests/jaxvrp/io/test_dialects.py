@@ -66,6 +66,13 @@ DIALECTS = {
 }
 
 
+def test_a_drone_that_does_not_turn_is_refused(tmp_path):
+    for file, text in FILES["murray_raj"].items():
+        (tmp_path / file).write_text(text.replace("7.75,360,", "7.75,0,"), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"vehicles.csv, line 3: expected a yaw rate above 0, found 0; correct it$"):
+        READERS["murray_raj"](tmp_path)
+
+
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("name", FILES)
 def test_every_format_reads_every_dialect(tmp_path, name, dialect):

@@ -26,6 +26,8 @@ VEHICLE = (
 )
 """Columns: metres per second, degrees per second, metres, pounds, seconds, Joule."""
 
+DIVISORS = ("take-off speed", "cruise speed", "landing speed", "yaw rate")
+
 ENDURANCES = {291094: 700.0, 562990: 1400.0, 457503: 350.0, 904033: 700.0}
 """The paper's fixed endurance, in seconds, by the Joule of the battery."""
 
@@ -90,6 +92,9 @@ class _Set:
             {name: line.real(name, word) for name, word in line.fields(VEHICLE).items() if name != "range"}
             for line in self.lines
         ]
+        for line, figures in zip(self.lines, self.drones, strict=True):
+            for name in DIVISORS:
+                line.expect(figures[name] > 0, f"a {name} above 0, found {figures[name]:g}")
         self.flights = [_Flights(each, places.metres, places.pounds * POUND) for each in self.drones]
 
     def instance(self, num_drones: int, *, battery: bool) -> Instance:
