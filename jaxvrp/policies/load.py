@@ -12,9 +12,19 @@ import jax.numpy as jnp
 from jaxvrp import fields
 from jaxvrp.environment import Environment
 from jaxvrp.io.command_line import UserError
+from jaxvrp.io.messages import shown
 from jaxvrp.policies.actors import build_actors
 from jaxvrp.policies.environment import playing_environment
-from jaxvrp.policies.folder import CARD, CONFIG, find_run, read_card, read_policy, read_values, refuse_dotted_paths
+from jaxvrp.policies.folder import (
+    CARD,
+    CONFIG,
+    REMEDY,
+    find_run,
+    read_card,
+    read_policy,
+    read_values,
+    refuse_dotted_paths,
+)
 from jaxvrp.policies.networks import NetworkKeys
 from jaxvrp.policies.policy import Policy, of_networks
 from jaxvrp.policies.program import read_program
@@ -60,10 +70,17 @@ def _load(source: str | os.PathLike, trust: bool, parameters: dict[str, Any]) ->
     values, algorithm = read_values(path, ALGORITHMS)
     if algorithm not in LEARNERS:
         raise UserError(f"{path} was trained by {algorithm}; only policies of {' and '.join(LEARNERS)} are loaded")
+    if not isinstance(values.get("env"), dict):
+        raise UserError(
+            f"{path / CONFIG}: env is {shown(values.get('env'))}; it must be a mapping with a name; {REMEDY}"
+        )
     refuse_dotted_paths(values["env"], path / CONFIG, "trust=True", trust=trust, named=list(parameters.values()))
     names = {field.name for field in dataclasses.fields(NetworkKeys)}
-    keys = fields.build(NetworkKeys, {name: value for name, value in values.items() if name in names}, "key")
-    env = playing_environment(values, {})
+    try:
+        keys = fields.build(NetworkKeys, {name: value for name, value in values.items() if name in names}, "key")
+        env = playing_environment(values, {})
+    except (ValueError, TypeError) as error:
+        raise UserError(f"{path / CONFIG}: {error}") from None
     shapes = _shapes(keys, env)
     params = read_policy(path, shapes)
     if parameters:

@@ -132,7 +132,7 @@ def test_a_configuration(changes, policy, capsys):
         )
         out, errors = capsys.readouterr()
         assert errors.startswith("error: ") and is_plain(out + errors), errors
-    assert is_plain(refusal(policy))
+    assert is_plain(refusal(policy)) and refusal(policy).startswith(str(policy))
 
 
 def test_a_card_and_arrays(policy, capsys):

@@ -186,7 +186,7 @@ class Checkpoints:
             contents = Contents(**values) if version == VERSION else None
             if contents is not None and not contents.is_sound:
                 raise ValueError
-        except (ValueError, TypeError, AttributeError, RecursionError):
+        except (ValueError, TypeError, AttributeError, RecursionError, OverflowError):
             raise self._unusable(update, f" ({CONTENTS} was changed)") from None
         except OSError as error:
             raise self._unreadable(update, error) from None

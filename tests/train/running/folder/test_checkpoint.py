@@ -201,7 +201,10 @@ def test_damaged_contents_are_one_line(content, folder):
         Checkpoints(folder)
 
 
-@pytest.mark.parametrize("changes", [{"files": 5}, {"configuration": []}, {"evaluated_return": "5"}, {"more": 1}])
+@pytest.mark.parametrize(
+    "changes",
+    [{"files": 5}, {"configuration": []}, {"evaluated_return": "5"}, {"evaluated_return": 10**400}, {"more": 1}],
+)
 def test_contents_of_other_types_are_one_line(changes, folder):
     changed_contents(folder, 2, **changes)
     with pytest.raises(UserError, match=r"contents\.json was changed"):
