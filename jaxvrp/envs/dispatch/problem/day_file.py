@@ -242,15 +242,13 @@ def unservable(named: NamedDay) -> dict[str, str]:
         limits.append(
             (dropoff + day.stop_time + way, day.horizon, "no vehicle is home before {}, after the horizon, {}")
         )
-    exists, found = day.capacity > 0, {}
-    for request in np.flatnonzero(day.load > 0):
-        can = exists
-        for reached, limit, words in limits:
-            value, most = reached[request], np.broadcast_to(limit, way.shape)[request]
-            if not (can & (value <= most)).any():
-                least = np.argmin(np.where(can, value, np.inf))
-                times = (f"{named.moment(time[least]):g}" for time in (value, most))
-                found[named.requests[request]] = words.format(*times)
-                break
-            can = can & (value <= most)
-    return found
+    can, found = np.broadcast_to(day.capacity > 0, way.shape), {}
+    for reached, limit, words in limits:
+        most = np.broadcast_to(limit, way.shape)
+        within = can & (reached <= most)
+        for request in np.flatnonzero((day.load > 0) & can.any(axis=1) & ~within.any(axis=1)).tolist():
+            least = np.argmin(np.where(can[request], reached[request], np.inf))
+            times = (f"{named.moment(each[request, least]):g}" for each in (reached, most))
+            found[request] = words.format(*times)
+        can = within
+    return {named.requests[request]: found[request] for request in sorted(found)}
