@@ -2,6 +2,7 @@
 
 import dataclasses
 import gc
+import sys
 from typing import Any
 
 import jax
@@ -15,6 +16,7 @@ from train import algorithms, evaluate
 from train.algorithms import make_train
 from train.on_policy.config import PPOConfig
 from train.on_policy.value_norm import ValueNorm
+from train.running.command import command_line
 from train.running.loop import loop
 from train.running.loop.evaluator import Evaluator, evaluation_function, recording_function
 from train.running.shown import report
@@ -22,6 +24,14 @@ from train.sharding import make_mesh, shard
 
 TOYS = {"errands": "toy_of_the_tests", "deliveries": "deliveries_of_the_tests", "taught": "taught_of_the_tests"}
 """Environments that learners are tried in: one with flat observations, one with entities, and this with a teacher."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _process_of_the_tests_goes_on():
+    """An interrupted command ends by an exception, and not its process."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(command_line, "leave", sys.exit)
+        yield
 
 
 @struct.dataclass

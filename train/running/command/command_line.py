@@ -17,7 +17,7 @@ import jax
 import jaxvrp
 from jaxvrp import fields
 from jaxvrp.entities import PARAMETER, seen_as
-from jaxvrp.io.command_line import Parser, UserError, program_name, run_command
+from jaxvrp.io.command_line import INTERRUPTED, Parser, UserError, program_name, run_command
 from jaxvrp.io.messages import nearest, shown
 from jaxvrp.io.yaml_text import load_yaml
 from jaxvrp.policies.environment import (
@@ -82,7 +82,20 @@ def entry(main: Callable[[], None]) -> NoReturn:
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
     # A cache that cannot be written, on a full disk say, costs time alone.
     warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache entry")
-    sys.exit(run_command(main, (ConformanceError,)))
+    leave(run_command(main, (ConformanceError,)))
+
+
+def leave(status: int) -> NoReturn:
+    """End this process; after an interruption at once: JAX crashes if it is taken down in the middle of its work.
+
+    Not where other processes wait for the end of this one.
+    """
+    if status == INTERRUPTED and not jax.distributed.is_initialized():
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError, AttributeError):  # it may be full, closed, or none
+                stream.flush()
+        os._exit(status)
+    sys.exit(status)
 
 
 def program_cache() -> str | None:

@@ -596,3 +596,23 @@ def test_programs_are_kept_where_there_is_a_home_directory(home, named, kept, mo
     if named:
         monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", named)
     assert command_line.program_cache() == kept
+
+
+INTERRUPTED = """
+import atexit
+from train.running.command.command_line import entry
+
+def main():
+    atexit.register(print, "taken down")
+    print("half a table")
+    raise KeyboardInterrupt
+
+entry(main)
+"""
+
+
+def test_an_interrupted_process_ends_at_once_with_all_that_it_has_said():
+    """JAX, taken down while it compiles or computes, crashes: the exit status would be that of a segmentation fault."""
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED], check=False, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (130, "half a table\n")
+    assert done.stderr.endswith("and the same command begins anew\n")
