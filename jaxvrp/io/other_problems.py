@@ -6,6 +6,9 @@ import os
 import re
 from pathlib import Path
 
+NODES = "nodes.csv"
+"""Of Murray & Chu: their files have one form for two problems, which the folders alone name."""
+
 HEAD = 8192
 """Bytes of a file that are looked at."""
 
@@ -41,6 +44,8 @@ def other_problem(path: str | os.PathLike) -> str | None:
     """
     if not Path(path).is_file():  # a pipe may have been read to its end
         return None
+    if Path(path).name == NODES and any("PDSTSP" in part.upper() for part in Path(path).resolve().parts):
+        return refusal(path, "PDSTSP")
     with Path(path).open("rb") as file:
         rows = file.read(HEAD).decode("latin-1").splitlines()
     text = "\n".join(row.strip() for row in rows if row.strip())

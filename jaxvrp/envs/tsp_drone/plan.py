@@ -25,7 +25,7 @@ from jaxvrp.envs.tsp_drone.rules import State
 from jaxvrp.envs.tsp_drone.tours import TruckDroneTours
 from jaxvrp.io import plan_files
 from jaxvrp.io.origin import told, told_entries
-from jaxvrp.io.other_problems import refusal
+from jaxvrp.io.other_problems import other_problem
 from jaxvrp.io.problem_files import DamagedFileError, FileFormat, UnknownFormatError, read_problems, with_given
 from jaxvrp.replay.schema import list_of, object_with, optional, whole_number
 from jaxvrp.replay.sheets import plan_sheets
@@ -77,9 +77,8 @@ def read_instances(path: str | os.PathLike, **given: float) -> list[Instance]:
 
 
 def _of_folder(folder: Path, endurance: float | None = None, **given: float) -> list[Instance]:
-    # Of the same form, published beside the others.
-    if any("PDSTSP" in part.upper() for part in folder.resolve().parts):
-        raise DamagedFileError(refusal(folder / NODES, "PDSTSP"))
+    if said := other_problem(folder / NODES):
+        raise DamagedFileError(said)
     if missing := [name for name in FILES if not (folder / name).exists()]:
         raise DamagedFileError(f"{folder / NODES} needs {', '.join(missing)} beside it; give a whole folder")
     each_of = ENDURANCES if endurance is None else (endurance,)

@@ -87,6 +87,8 @@ def test_drones_that_shuttle_from_the_depot_are_known_by_the_name_of_their_folde
         ValueError, match=r"nodes.csv is a parallel drone scheduling problem.*\(PDSTSP\).* not solved here"
     ):
         read_instances(folder / "nodes.csv")
+    with pytest.raises(UserError, match=r"nodes.csv is a parallel drone .* \(PDSTSP\), which is not"):
+        solve.read_problems(folder / "nodes.csv", None)
 
 
 def test_a_file_that_nobody_can_read_is_named_once(tmp_path):
