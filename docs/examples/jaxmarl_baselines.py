@@ -17,7 +17,7 @@ import jax
 import jaxmarl
 import wandb
 import yaml
-from jaxmarl.wrappers.baselines import LogWrapper
+from jaxmarl.wrappers.baselines import LogEnvState, LogWrapper, SMAXLogEnvState
 
 import jaxvrp
 from jaxvrp.adapters.jaxmarl import JaxMarlEnv, to_jaxmarl
@@ -40,9 +40,26 @@ def make_train(script: str, config: dict[str, Any], env: JaxMarlEnv) -> Any:
         return module.make_train(config, LogWrapper(env))
     if script == "ippo_ff_mpe":
         jaxmarl.make = lambda name, **kwargs: env
+        module.MPELogWrapper = LogWrapper  # theirs multiplies rewards by the number of agents
     else:
         module.HeuristicEnemySMAX = lambda **kwargs: env
     return module.make_train(config)
+
+
+def told(script: str, env: JaxMarlEnv, trained: Any) -> str:
+    """The mean return of the last whole episodes, and how many forbidden actions were played.
+
+    Scripts of Q-learning test the greedy policy; the others keep the states of the episodes that are under way.
+    """
+    if script not in CONFIGS:
+        tested = {name: figures.mean() for name, figures in trained["runner_state"][2].items()}
+        return f"return {tested['returned_episode_returns']:.2f}, forbidden actions {tested['invalid_actions']:g}"
+    kinds = (LogEnvState, SMAXLogEnvState)
+    leaves = jax.tree.leaves(trained["runner_state"], is_leaf=lambda node: isinstance(node, kinds))
+    (log,) = (leaf for leaf in leaves if isinstance(leaf, kinds))
+    ended = log.returned_episode_lengths > 0
+    forbidden = jax.vmap(jax.vmap(env.env.metrics))(log.env_state)["invalid_actions"]
+    return f"return {log.returned_episode_returns[ended].mean():.2f}, forbidden actions {forbidden.mean():g} so far"
 
 
 def number(value: Any) -> Any:
@@ -68,8 +85,8 @@ def main() -> None:
     wandb.init(mode="disabled")
     train = jax.jit(jax.vmap(make_train(script, config, env)))
     # One seed; those of Q-learning and of MPE expect to be mapped over several.
-    jax.block_until_ready(train(jax.random.split(jax.random.PRNGKey(int(config["SEED"])), 1)))
-    print(f"{script}: trained for {config['TOTAL_TIMESTEPS']:g} steps")
+    trained = train(jax.random.split(jax.random.PRNGKey(int(config["SEED"])), 1))
+    print(f"{script}: trained for {config['TOTAL_TIMESTEPS']:g} steps; an episode: {told(script, env, trained)}")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,8 @@
 """`to_jaxmarl`: the contract of JaxMARL's `MultiAgentEnv`, its own wrappers, and the environment played by hand."""
 
+import importlib.util
+import pathlib
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -208,3 +211,24 @@ def test_actions_that_are_missing_are_named(face, actions):
     _, state = face.reset(jax.random.key(0))
     with pytest.raises(ValueError, match=r"one action for each of \['truck_0', 'drone_0', 'drone_1'\]; got "):
         face.step(jax.random.key(1), state, actions)
+
+
+def test_the_example_for_its_baselines_tells_return_and_forbidden_actions(face):
+    pytest.importorskip("wandb", reason="the extra is not installed: pip install -e '.[wandb]'")
+    from jaxmarl.wrappers.baselines import LogEnvState
+
+    path = pathlib.Path(__file__).parents[3] / "docs" / "examples" / "jaxmarl_baselines.py"
+    spec = importlib.util.spec_from_file_location("jaxmarl_baselines", path)
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    keys = jax.random.split(jax.random.key(0), (1, 2))
+    _, begun = jax.vmap(jax.vmap(face.reset))(keys)
+    forbidden = begun.replace(totals=begun.totals.replace(invalid_actions=jnp.array([[3, 0]], jnp.int32)))
+    nothing = jnp.zeros((1, 2, 3))
+    returns, lengths = jnp.array([[[1.0, 2.0, 3.0], [9.0, 9.0, 9.0]]]), jnp.array([[[4, 4, 4], [0, 0, 0]]])
+    log = LogEnvState(forbidden, nothing, nothing, returns, lengths)
+    told = example.told("ippo_ff_mpe", face, {"runner_state": (None, log, nothing)})
+    assert told == "return 2.00, forbidden actions 1.5 so far"
+    tested = {"returned_episode_returns": jnp.array([-4.0]), "invalid_actions": jnp.array([0.0])}
+    told = example.told("vdn_rnn", face, {"runner_state": (None, None, tested)})
+    assert told == "return -4.00, forbidden actions 0"
