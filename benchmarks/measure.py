@@ -56,7 +56,9 @@ def progress(items: Iterable[Any], unit: str, **options: Any) -> Any:
     """A bar on stderr that counts `items`, each a `unit`, as they are iterated over; `options` are those of tqdm."""
     from tqdm import tqdm
 
-    return tqdm(items, unit=unit, file=sys.stderr, dynamic_ncols=True, **options)
+    return tqdm(
+        items, unit=unit, file=sys.stderr, dynamic_ncols=True, disable=None, **options
+    )  # None: without a terminal
 
 
 def clock(run: Callable[[], object], count: int = 1) -> float:

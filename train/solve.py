@@ -51,6 +51,7 @@ from train.running.command.instance_file import (
 )
 from train.running.command.keys import LAUNCH
 from train.running.loop.evaluator import first_seed
+from train.running.loop.progress import LINE, Bar
 
 PAGE = ".html"
 """The ending of a plan that is a page."""
@@ -64,8 +65,8 @@ TOGETHER = 16
 KEPT = 64
 """Baselines and planners whose programs are kept for the next problem."""
 
-BAR, LINE = 0.25, 10.0
-"""Seconds between two drawings of the bar, and between two lines where there is no terminal."""
+BAR = 0.25
+"""Seconds between two drawings of the bar."""
 
 Progress = Callable[[Searched], None]
 
@@ -535,7 +536,7 @@ def solve_shard(args: argparse.Namespace) -> None:
     part, out = args.shard or shards.Shard(1, 1), pathlib.Path(args.out[0])
     out.mkdir(parents=True, exist_ok=True)
     entries, groups = _pending(shards.files_of(args.instance, part), out, args)
-    with tqdm(total=sum(map(len, groups.values())), unit="plan", disable=not sys.stderr.isatty()) as bar:
+    with Bar(total=sum(map(len, groups.values())), unit="plan") as bar:
         for (name, _), group in groups.items():
             for entry in _solve_pending(name, group, args):
                 entries.append(entry)

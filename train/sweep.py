@@ -20,7 +20,6 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from tqdm import tqdm
 
 from jaxvrp.io.command_line import INTERRUPTED, Interrupted, Parser, UserError, above_zero, index, positive
 from jaxvrp.io.messages import few, installing, shown
@@ -35,6 +34,7 @@ from train.running.command.trainings import Trainings, command_of
 from train.running.folder.checkpoint import Checkpoints
 from train.running.folder.lock import locked
 from train.running.folder.run_folder import CHECKPOINTS
+from train.running.loop.progress import Bar
 from train.running.loop.records import METRICS, read_lines
 from train.running.shown.tables import aligned
 
@@ -115,7 +115,7 @@ class Stop:
 class Worker(NamedTuple):
     """What trains trial after trial."""
 
-    bar: tqdm
+    bar: Bar
     stop: Stop
     trainings: Trainings
 
@@ -299,7 +299,7 @@ def work(study: optuna.Study, sweep: Sweep, stop: Stop) -> None:
 
     states = optuna.trial.TrialState
     seen: set[int] = set()
-    bar = tqdm(total=sweep.trials, unit="trial", leave=False)
+    bar = Bar(total=sweep.trials, unit="trial", leave=False)
     with bar, Trainings(command_of(sweep.algorithm)) as trainings:
         worker = Worker(bar, stop, trainings)
         while True:

@@ -18,6 +18,42 @@ TICK = 1.0
 """Seconds between two looks at the clock that a bar on a terminal shows: an update may take minutes."""
 
 
+LINE = 10.0
+"""Seconds between two lines of a log."""
+
+
+class Bar(tqdm):
+    """A bar of `tqdm` on a terminal; in a log, a line every `LINE` seconds and at the end."""
+
+    def __init__(self, **options: Any):
+        self._is_terminal = sys.stderr.isatty()
+        self._due = time.monotonic() + LINE
+        super().__init__(**options)
+
+    def display(self, msg: str | None = None, pos: int | None = None) -> None:
+        """Draw it, or write the line if it is due; see `tqdm`."""
+        if self._is_terminal:
+            super().display(msg, pos)
+        elif time.monotonic() >= self._due:
+            self._due = time.monotonic() + LINE
+            print(str(self).strip(), file=sys.stderr)
+
+    def clear(self, nolock: bool = False) -> None:
+        """Make room for a line of others; see `tqdm`."""
+        if self._is_terminal:
+            super().clear(nolock)
+
+    def close(self) -> None:
+        """End it, and leave it as it is if it is to be left; see `tqdm`."""
+        if self._is_terminal or self.disable:
+            super().close()
+            return
+        self._due = self._due if self.leave is False else 0.0
+        self.display()
+        self.disable = True
+        self._decr_instances(self)
+
+
 class Progress:
     """A progress bar over environment steps: time, speed, time left, returns and what the headlines name.
 
@@ -43,7 +79,7 @@ class Progress:
         self._counted_steps, self._counted_seconds = 0, 0.0
         self._is_first_stretch = True
         self._steps_left = total_steps - done_steps
-        self._bar = tqdm(
+        self._bar = Bar(
             total=total_steps,
             initial=done_steps,
             disable=not enabled,
@@ -114,7 +150,7 @@ class Episodes:
     layout = "{l_bar}{bar:20}| {n_fmt}/{total_fmt} episodes, {remaining} left{postfix}"
 
     def __init__(self, total: int):
-        self._bar = tqdm(total=total, unit_scale=True, dynamic_ncols=True, bar_format=self.layout)
+        self._bar = Bar(total=total, unit_scale=True, dynamic_ncols=True, bar_format=self.layout)
 
     def __enter__(self) -> Self:
         return self

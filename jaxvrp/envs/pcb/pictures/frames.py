@@ -130,6 +130,6 @@ def record_steps(env: Pcb, states: State, folder: str | os.PathLike) -> None:
     write_csv(folder / "agents.csv", rows)
     scene = EpisodeScene(episode, range(episode.length))
     palette = scene.palette()
-    for index in tqdm(range(episode.length), desc=str(folder), unit="step", disable=episode.length < LONG):
+    for index in tqdm(range(episode.length), desc=str(folder), unit="step", disable=episode.length < LONG or None):
         name = f"step_{episode.states.time[index]:04d}.png"
         pictures.write_frame(folder / name, scene.frame(index), palette)

@@ -56,14 +56,15 @@ def test_a_resumed_run_has_only_the_rest_before_it(clock):
     assert bar.seconds_left == pytest.approx(100 / 50)
 
 
-def test_figures_stay_until_there_are_others(clock, capsys):
+def test_figures_stay_until_there_are_others(clock, capsys, monkeypatch):
+    monkeypatch.setattr(progress, "LINE", 0.0)
     bar = Progress(1000, 200, HEADLINES, enabled=True, clock=clock)
 
     def shown(record):
         clock.seconds += 1
         bar.advance(10, record)
         bar._bar.refresh()
-        return capsys.readouterr().err.strip("\r\n ").rsplit("\r", 1)[-1]
+        return capsys.readouterr().err.strip().rsplit("\n", 1)[-1]
 
     first = shown({"episode/return": None, "env/served": None})
     assert "210/1.00k steps" in first and "return" not in first
@@ -94,3 +95,22 @@ def test_the_clock_of_a_terminal_goes_on_during_an_update(clock, monkeypatch):
         time.sleep(0.1)
         assert stderr.tell() == closed
     assert "00:0" in looks[0] and "compiling, and the first update" in looks[0] and looks[1] == ""
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_log_gets_a_line_now_and_then_and_one_at_the_end(ends, capsys, monkeypatch):
+    seconds = Clock()
+    monkeypatch.setattr(progress.time, "monotonic", seconds)
+    with progress.Bar(total=1000, unit="step", leave=ends) as bar:
+        for count in range(1000):
+            seconds.seconds += 1 / 32
+            bar.set_postfix_str(f"at {count}")
+            if count % 100 == 0:
+                bar.write("said", file=sys.stderr)
+            bar.update()
+    lines = capsys.readouterr().err.splitlines()
+    assert lines.count("said") == 10
+    shown = [line for line in lines if line != "said"]
+    assert len(shown) == 3 + ends and not any("\r" in line for line in shown)
+    assert [line.split()[-1] for line in shown[:3]] == ["319]", "639]", "959]"]
+    assert all("1000/1000" in line for line in shown[3:])
