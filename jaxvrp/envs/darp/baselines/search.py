@@ -81,8 +81,10 @@ def begin_from(lanes: Lanes, sequence: jax.Array, key: jax.Array) -> Search:
 
     All requests are inserted in random order, without noise.
     """
-    turn = jax.random.uniform(key, lanes.exists.shape)
-    plans = recreated(lanes, sequence, lanes.exists, turn, jnp.zeros((2 * len(sequence), sequence.shape[1])))
+    turn = jax.random.uniform(key, lanes.exists.shape, jnp.float32)
+    plans = recreated(
+        lanes, sequence, lanes.exists, turn, jnp.zeros((2 * len(sequence), sequence.shape[1]), jnp.float32)
+    )
     added = length_of(lanes, plans.sequence) - length_of(lanes, sequence)
     visits = 2.0 * lanes.exists.sum(axis=0) + 1.0
     return Search(lanes, jnp.maximum(added, 0.0) / visits, plans, plans)
@@ -104,13 +106,13 @@ def advance(search: Search, key: jax.Array, heats: jax.Array) -> Search:
         count_key, change_key = jax.random.split(change_key)
         requests, stops = len(plans.waiting), len(plans.sequence)
         count = jax.random.randint(count_key, (), 1, most_removed(requests) + 1, jnp.int32)
-        uniform = jax.random.uniform(change_key, (3 + 2 * requests + stops, len(mean_leg)))
+        uniform = jax.random.uniform(change_key, (3 + 2 * requests + stops, len(mean_leg)), jnp.float32)
         dice, ruin, turn, table = jnp.split(uniform, [3, 3 + requests, 3 + 2 * requests])
         removed = chosen(lanes, plans.sequence, count, ruin, dice)
         sequence = without(lanes, plans.sequence, removed)
         noise = NOISE * mean_leg * jnp.concatenate([table, table])
         changed = recreated(lanes, sequence, plans.waiting | removed, turn, noise)
-        patience = -heat * mean_leg * jnp.log(jax.random.uniform(accept_key, mean_leg.shape, minval=1e-9))
+        patience = -heat * mean_leg * jnp.log(jax.random.uniform(accept_key, mean_leg.shape, jnp.float32, minval=1e-9))
         plans = where(changed.cost < plans.cost + patience, changed, plans)
         return (plans, where(changed.cost < best.cost, changed, best)), None
 
@@ -145,7 +147,7 @@ def restart(parts: list[Search], tries: int) -> list[Search]:
     together = jax.tree.map(lambda *leaves: jnp.concatenate(leaves, axis=-1), *map(by_instance, parts))
     chains = together.cost.shape[-1]
     quarter = jnp.argsort(together.cost, axis=-1)[:, : max(1, chains // 4)]
-    source = jnp.take(quarter, jnp.arange(chains) % quarter.shape[1], axis=1)
+    source = jnp.take(quarter, jnp.arange(chains, dtype=jnp.int32) % quarter.shape[1], axis=1)
 
     def taken(leaf: jax.Array, number: int) -> jax.Array:
         chosen = source[:, number * tries : (number + 1) * tries]
@@ -215,7 +217,7 @@ class SearchActor:
 def _turns(plan: jax.Array, current_agent: jax.Array, visited: jax.Array) -> jax.Array:
     """When a plan, `i32[N+V]`, comes to each node, `f32[N+1]`, the depot being the end of the present tour."""
     position = jnp.arange(len(plan), dtype=jnp.int32)
-    never = jnp.full(visited.shape, 2.0 * len(plan))
+    never = jnp.full(visited.shape, 2.0 * len(plan), jnp.float32)
     turn = never.at[plan].set(position.astype(jnp.float32), mode="drop")
     is_end = (plan == 0) & (jnp.cumsum(plan == 0) == current_agent + 1)
     return turn.at[0].set(jnp.where(is_end.any(), jnp.argmax(is_end), 2 * len(plan)).astype(jnp.float32))

@@ -71,7 +71,9 @@ def search_for(
             return jax.block_until_ready(list(results))
 
         # All programs are compiled before the clock starts.
-        jax.block_until_ready((search.advance(parts[0], key, jnp.zeros(rounds)), search.restart(parts, tries)))
+        jax.block_until_ready(
+            (search.advance(parts[0], key, jnp.zeros(rounds, jnp.float32)), search.restart(parts, tries))
+        )
         _found(parts, 0.0, tries)
         start = clock()
         advanced(key, np.zeros(rounds))

@@ -69,7 +69,7 @@ def _search(instance: Instance, key: jax.Array, rounds: int, max_stops: int) -> 
         change_key, accept_key = jax.random.split(key)
         changed = _round(prepared, now, change_key)
         heat = HEAT[0] * (HEAT[1] / HEAT[0]) ** (number / rounds)
-        patience = -heat * jnp.log(jax.random.uniform(accept_key, (), minval=1e-9))
+        patience = -heat * jnp.log(jax.random.uniform(accept_key, (), jnp.float32, minval=1e-9))
         now = _where(profit(changed) > profit(now) - patience, changed, now)
         return (now, _where(profit(now) > profit(best), now, best)), None
 
@@ -87,7 +87,7 @@ def _first(prepared: Prepared, max_stops: int, key: jax.Array) -> Served:
     shape = (instance.num_vehicles, max_stops)
     empty = timed_routes(prepared, Row(jnp.full(shape, -1, jnp.int32), jnp.zeros(shape, bool)))
     count = instance.load.shape[0]
-    order = jnp.argsort(-instance.value + 1e-3 * jax.random.uniform(key, (count,)))
+    order = jnp.argsort(-instance.value + 1e-3 * jax.random.uniform(key, (count,), jnp.float32))
     luck = jnp.ones(instance.num_vehicles, jnp.float32)
     day = Served(empty, jnp.zeros(count, bool), jnp.zeros((), jnp.float32))
     return jax.lax.fori_loop(0, count, lambda k, day: _inserted(prepared, day, order[k], luck), day)
@@ -121,12 +121,12 @@ def _round(prepared: Prepared, day: Served, key: jax.Array) -> Served:
     """Some requests leave; then they, and some that are not served, return where they fit."""
     instance, size = prepared.instance, day.is_served.shape[0]
     seed_key, dice_key, uniform_key, luck_key = jax.random.split(key, 4)
-    dice = jax.random.uniform(dice_key, (6,))
-    uniform = jax.random.uniform(uniform_key, (3, size), minval=1e-6)
+    dice = jax.random.uniform(dice_key, (6,), jnp.float32)
+    uniform = jax.random.uniform(uniform_key, (3, size), jnp.float32, minval=1e-6)
     exists, number = instance.load > 0, day.routes.row.number
     weight = jnp.where(exists, jnp.where(day.is_served, 0.5, 1.0), 0.0)
     chance = jnp.cumsum(weight)
-    seed = jnp.sum(chance <= jax.random.uniform(seed_key) * chance[-1], dtype=jnp.int32)
+    seed = jnp.sum(chance <= jax.random.uniform(seed_key, (), jnp.float32) * chance[-1], dtype=jnp.int32)
     seed = jnp.minimum(seed, size - 1)
 
     # When and by which vehicle requests are served; those that are not, when they arrive.
@@ -156,7 +156,7 @@ def _round(prepared: Prepared, day: Served, key: jax.Array) -> Served:
     effort = 1.0 + 0.1 * dice[4] * distance(instance.dropoff.T, instance.pickup.T) * prepared.pace[0]
     turn = jnp.log(effort / instance.value) - 0.5 * jnp.log(-jnp.log(uniform[1])) * dice[5]
     order = candidates[jax.lax.top_k(-turn[candidates], most_in)[1]]
-    luck = jnp.exp(0.5 * jax.random.normal(luck_key, (number.shape[0],)))
+    luck = jnp.exp(0.5 * jax.random.normal(luck_key, (number.shape[0],), jnp.float32))
     return jax.lax.fori_loop(0, most_in, lambda k, day: _inserted(prepared, day, order[k], luck), day)
 
 

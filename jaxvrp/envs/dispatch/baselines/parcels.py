@@ -304,7 +304,7 @@ def _scheduled(parcels: Parcels, rows: _Rows, orders: jax.Array, incoming: jax.A
     deadline = jnp.concatenate([deadline, jnp.zeros((2, 1), jnp.float32)], axis=1)
     is_end = index == count
     bound = jnp.where(index < count, deadline, jnp.where(is_end & ~rows.is_drone, end, jnp.inf))
-    step = arc + rows.stop_time + followed_by(jnp.zeros(2), returns)
+    step = arc + rows.stop_time + followed_by(jnp.zeros(2, jnp.float32), returns)
     ahead = sums(jnp.where((index > 0) & (index <= count), step, 0.0))
     latest = jnp.where(is_end, end, least_from(bound - ahead) + ahead)
     travel = jnp.where(rows.is_drone[:, 0], 2.0 * jnp.sum(home, axis=1), jnp.sum(arc, axis=1))

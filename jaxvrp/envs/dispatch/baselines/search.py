@@ -82,7 +82,7 @@ def search_moment(env: Dispatch, moment: Any, key: jax.Array, seconds: float) ->
     del env
     single = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], (moment.prepared, moment.plans))
     search = begin(*single)
-    jax.block_until_ready(advance(search, key, jnp.zeros(ROUNDS)))  # compiled before the clock starts
+    jax.block_until_ready(advance(search, key, jnp.zeros(ROUNDS, jnp.float32)))  # compiled before the clock starts
     start, now, pace = time.monotonic(), 0.0, 0.0
     while now < seconds:
         key, round_key = jax.random.split(key)

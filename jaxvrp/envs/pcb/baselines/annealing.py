@@ -167,7 +167,7 @@ def anneal_episode(env: Pcb, instance: Instance, key: jax.Array, seconds: float)
     play = jax.jit(functools.partial(advance, board, widths=net_widths(board)))
     start = jax.jit(functools.partial(begin, board, num_restarts=RESTARTS))
     annealing = start(key)
-    jax.block_until_ready(play(annealing, jax.random.split(key, BLOCKS), jnp.zeros(BLOCKS)))
+    jax.block_until_ready(play(annealing, jax.random.split(key, BLOCKS), jnp.zeros(BLOCKS, jnp.float32)))
     begun, now, pace = time.monotonic(), 0.0, 0.0
     for since, until in itertools.pairwise(CYCLES):
         key, start_key = jax.random.split(key)

@@ -104,7 +104,7 @@ def _whole_numbers(draws: jax.Array, count: int) -> jax.Array:
 def _ranks(draws: jax.Array) -> jax.Array:
     """`i32[..., n]`, a permutation: how many of `f32[..., n]` come before each; of equal ones the first does."""
     draw, other = draws[..., :, None], draws[..., None, :]
-    index = jnp.arange(draws.shape[-1])
+    index = jnp.arange(draws.shape[-1], dtype=jnp.int32)
     return ((other < draw) | ((other == draw) & (index < index[:, None]))).sum(axis=-1, dtype=jnp.int32)
 
 

@@ -298,7 +298,7 @@ def _drive_is_safe(env: VrpdTw, world: World, customer: jax.Array, node: jax.Arr
     offset = world.instance.node_position[node] - truck
     steps = 1 if env.decide == "steps" else env.max_repeat
     reach = steps * env.truck_speed * env.dt
-    way = jnp.minimum(1.0, reach / jnp.maximum(distance(offset, jnp.zeros(2)), SLACK))
+    way = jnp.minimum(1.0, reach / jnp.maximum(distance(offset, jnp.zeros(2, jnp.float32)), SLACK))
     ends = jnp.stack([truck, truck + way * offset])
     delivers = customer >= 0
     target = jnp.where(delivers[:, None], world.instance.customer_position[customer], drones.position)

@@ -102,14 +102,14 @@ def search_round(
     """Change all plans from one moment on, play them from there, and accept what is better, or luckily is not."""
     moment_key, change_key, accept_key = jax.random.split(key, 3)
     old, count = chains.played, chains.best.shape[0]
-    start = jax.random.randint(moment_key, (), 0, old.length.max())
+    start = jax.random.randint(moment_key, (), 0, old.length.max(), jnp.int32)
     repeated = jax.tree.map(lambda leaf: jnp.repeat(leaf, tries, axis=_lanes(leaf)), old)
     served = repeated.worlds.customers.served[start]
     keys = jax.random.split(change_key, served.shape[0])
     change = functools.partial(changed, env, start=start)
     held = jax.vmap(change, (0, 1, 1, 0), 1)(keys, repeated.held, repeated.actions, served)
     new = replay_from(env, instance, repeated.replace(held=held), start)
-    best_try = new.total.reshape(count, tries).argmax(axis=1) + tries * jnp.arange(count)
+    best_try = new.total.reshape(count, tries).argmax(axis=1) + tries * jnp.arange(count, dtype=jnp.int32)
     new = jax.tree.map(lambda leaf: leaf[(slice(None),) * _lanes(leaf) + (best_try,)], new)
 
     def where(flag: jax.Array, kept: jax.Array, other: jax.Array) -> jax.Array:
@@ -117,7 +117,7 @@ def search_round(
         axis = _lanes(kept)
         return jnp.where(flag.reshape((1,) * axis + (-1,) + (1,) * (kept.ndim - axis - 1)), kept, other)
 
-    accepted = new.total >= old.total - heat * jax.random.exponential(accept_key, (count,))
+    accepted = new.total >= old.total - heat * jax.random.exponential(accept_key, (count,), jnp.float32)
     better = new.total > chains.best
     return Chains(
         jax.tree.map(functools.partial(where, accepted), new, old),
@@ -140,13 +140,13 @@ def changed(
     `actions` (`i32[T, 1+D]`) are what was played; drones are sent to customers that are not `served` (`bool[C]`) then.
     """
     kind_key, shift_key, clear_key, freeze_key, *write_keys = jax.random.split(key, 4 + len(WRITES))
-    kind = jax.random.uniform(kind_key, (2 + len(WRITES),))
+    kind = jax.random.uniform(kind_key, (2 + len(WRITES),), jnp.float32)
     step = jnp.arange(held.shape[0], dtype=jnp.int32)[:, None]
     cleared = jnp.where(_during(clear_key, step, start), FREE, held)
     shifted = _shifted(shift_key, held, step, start)
     written = jnp.where((kind[1] < FREEZE) & _during(freeze_key, step, start), actions, held)
     for index, (write_key, probable) in enumerate(zip(write_keys, WRITES, strict=True)):
-        when = start if index == 0 else start + jax.random.randint(write_key, (), 0, SPREAD)
+        when = start if index == 0 else start + jax.random.randint(write_key, (), 0, SPREAD, jnp.int32)
         choice = _written(env, write_key, written, served, step, when)
         written = jnp.where(kind[2 + index] < probable, choice, written)
     return jnp.where(kind[0] < CLEAR, cleared, jnp.where(kind[0] < CLEAR + SHIFT, shifted, written))
@@ -154,14 +154,14 @@ def changed(
 
 def _during(key: jax.Array, step: jax.Array, start: jax.Array) -> jax.Array:
     """`bool[T, 1]`: from `start` on, for as long as is drawn."""
-    duration = jnp.exp(jax.random.uniform(key) * jnp.log(LONGEST)).astype(jnp.int32)
+    duration = jnp.exp(jax.random.uniform(key, (), jnp.float32) * jnp.log(LONGEST)).astype(jnp.int32)
     return (step >= start) & (step < start + duration)
 
 
 def _shifted(key: jax.Array, held: jax.Array, step: jax.Array, start: jax.Array) -> jax.Array:
     """What one agent holds, from `start` on, a few decisions later or earlier."""
-    by = jnp.array([-4, -2, -1, 1, 2, 4], jnp.int32)[jax.random.randint(key, (), 0, 6)]
-    agent = jax.random.randint(jax.random.fold_in(key, 1), (), 0, held.shape[1])
+    by = jnp.array([-4, -2, -1, 1, 2, 4], jnp.int32)[jax.random.randint(key, (), 0, 6, jnp.int32)]
+    agent = jax.random.randint(jax.random.fold_in(key, 1), (), 0, held.shape[1], jnp.int32)
     source = jnp.clip(step[:, 0] - by, start, held.shape[0] - 1)
     moves = (step >= start) & (jnp.arange(held.shape[1]) == agent)
     return jnp.where(moves, held[source], held)
@@ -172,20 +172,20 @@ def _written(
 ) -> jax.Array:
     """`held` with a choice of one agent for a while: the truck's, a drone's, or the dispatcher's again."""
     agent_key, free_key, choice_key, time_key = jax.random.split(key, 4)
-    drives, agent = jax.random.uniform(agent_key, (2,))
+    drives, agent = jax.random.uniform(agent_key, (2,), jnp.float32)
     # The truck: a destination, a node to drive to whatever happens, or any action.
-    kind, node, action = jax.random.uniform(choice_key, (3,))
+    kind, node, action = jax.random.uniform(choice_key, (3,), jnp.float32)
     node, action = (node * env.num_route_nodes).astype(jnp.int32), (action * towards(env, 0)).astype(jnp.int32)
     of_truck = jnp.where(kind < 0.5, towards(env, node), jnp.where(kind < 0.8, 1 + node, action))
     # A drone: mostly a customer that is not yet served, else HOVER or RETURN.
-    kind, action = jax.random.uniform(choice_key, (2,))
-    order = jax.random.uniform(jax.random.fold_in(choice_key, 1), served.shape)
+    kind, action = jax.random.uniform(choice_key, (2,), jnp.float32)
+    order = jax.random.uniform(jax.random.fold_in(choice_key, 1), served.shape, jnp.float32)
     customer = jax.lax.argmax(jnp.where(served, -1.0, order), 0, jnp.int32)
     of_drone = jnp.where(kind < 0.8, DELIVER + customer, (action * DELIVER).astype(jnp.int32))
 
     agent = jnp.where(drives < TRUCK, 0, 1 + (agent * env.num_drones).astype(jnp.int32))
     choice = jnp.where(drives < TRUCK, of_truck, of_drone)
-    choice = jnp.where(jax.random.uniform(free_key) < FREED, FREE, choice)
+    choice = jnp.where(jax.random.uniform(free_key, (), jnp.float32) < FREED, FREE, choice)
     writes = _during(time_key, step, start) & (jnp.arange(held.shape[1]) == agent)
     return jnp.where(writes, choice, held)
 
@@ -249,7 +249,7 @@ def search_episode(
     played = play_held(env, instance, jnp.full((env.max_episode_steps, chains, 1 + env.num_drones), FREE, jnp.int32))
     current = Chains(played, played.held, played.actions, played.total)
     # Once for nothing, so that the search does not pay for compilation.
-    jax.block_until_ready(advance(env, instance, current, key, jnp.zeros(ROUNDS), tries))
+    jax.block_until_ready(advance(env, instance, current, key, jnp.zeros(ROUNDS, jnp.float32), tries))
     jax.block_until_ready(replayed(env, instance, current.actions[:, 0]))
     best = jax.device_get(current.actions[:, 0])
     jax.block_until_ready(measured(env, instance, np.repeat(best[None], LANES, axis=0)))

@@ -134,7 +134,7 @@ def advance(
 
     def step(chains: Chains, drawn: tuple[jax.Array, jax.Array]) -> tuple[Chains, None]:
         key, temperature = drawn
-        rest, luck = jnp.split(jax.random.uniform(key, (8, chains.changed.shape[1])), [7])
+        rest, luck = jnp.split(jax.random.uniform(key, (8, chains.changed.shape[1]), jnp.float32), [7])
         chains = _accept(times, chains, temperature * -jnp.log(luck[0]), window)
         return chains.replace(changed=_changed(chains, near, customers, rest, revisits)), None
 

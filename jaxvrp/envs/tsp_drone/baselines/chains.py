@@ -66,7 +66,7 @@ def advance(
 
     def step(chains: Chains, drawn: tuple[jax.Array, ...]) -> tuple[Chains, None]:
         key, temperature, fine = drawn
-        rest, luck = jnp.split(jax.random.uniform(key, (9, chains.codes.shape[1] * method.tries)), [8])
+        rest, luck = jnp.split(jax.random.uniform(key, (9, chains.codes.shape[1] * method.tries), jnp.float32), [8])
         changed = method.change(tables, jnp.repeat(chains.codes, method.tries, axis=1), rest)
         return _accepted(method, tables, chains, changed, temperature * -jnp.log(luck[0]), fine), None
 

@@ -171,7 +171,7 @@ def _values(
         return (values, visited | mark), (value, length, is_revisit)
 
     at_depot = (
-        jnp.full((window, lanes), jnp.inf).at[-1].set(0.0),
+        jnp.full((window, lanes), jnp.inf, jnp.float32).at[-1].set(0.0),
         jnp.zeros((len(word), lanes), jnp.uint32).at[0].set(1),
     )
     rows = operations[1:], tours[1:], jnp.arange(1, count, dtype=jnp.int32)

@@ -112,7 +112,7 @@ def near_tours(times: Times, key: jax.Array) -> jax.Array:
     """Tours from customer to customer that is near, `i32[n + 1, I]`: the nearest after some noise."""
     count, nodes = times.barred.shape
     truck = times.truck.reshape(count, nodes, nodes)
-    truck *= 1.0 + NOISE * jax.random.uniform(key, truck.shape)
+    truck *= 1.0 + NOISE * jax.random.uniform(key, truck.shape, jnp.float32)
     node = jnp.arange(nodes, dtype=jnp.int32)
 
     def go(walk: tuple[jax.Array, jax.Array], _: None) -> tuple[tuple[jax.Array, jax.Array], jax.Array]:

@@ -336,7 +336,7 @@ def _way_back(instance: Instance, walk: Walk, node: jax.Array | np.ndarray) -> t
 
 def _nowhere(instance: Instance, walk: Walk) -> jax.Array:
     """`f32[2^D, ...]`, latest times to drive on from the last stop."""
-    return jnp.full((2**instance.num_drones, *walk.stop.shape), -jnp.inf)
+    return jnp.full((2**instance.num_drones, *walk.stop.shape), -jnp.inf, jnp.float32)
 
 
 def _latest(times: _Times, onward: jax.Array) -> jax.Array:
