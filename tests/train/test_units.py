@@ -217,6 +217,72 @@ def test_a_map_on_another_clock_and_grid(plan_of_town, tmp_path):
     assert f'"start": {EPOCH / 60!r}' in (tmp_path / "plan.html").read_text()
 
 
+def day(*, time=1.0, length=1.0, clock=0.0, place=(0.0, 0.0), units=None):
+    """Four rides of two vans as JSON: lengths and times in another unit, from another origin."""
+    rides = [((0, 0), (3, 1)), ((3, 5), (5, 5)), ((6, 4), (0, 3)), ((2, 3), (2, 1))]
+
+    def at(point):
+        return (np.array(point) * length + place).tolist()
+
+    return {
+        "format": "jaxvrp-dispatch-day-1",
+        "horizon": 150 * time + clock,
+        **({"units": units} if units else {}),
+        "vehicles": [
+            {"id": f"van {v}", "start": at((2 * v, 0)), "speed": 30, "capacity": 4, "stop_time": time} for v in range(2)
+        ],
+        "requests": [
+            {
+                "id": f"r{r}",
+                "arrival": 5 * r * time + clock,
+                "pickup": at(pickup),
+                "dropoff": at(dropoff),
+                "pickup_deadline": (5 * r + 25) * time + clock,
+                "dropoff_deadline": (5 * r + 60) * time + clock,
+            }
+            for r, (pickup, dropoff) in enumerate(rides)
+        ],
+    }
+
+
+def solved_day(path, content, **how):
+    """The plan of a day, or of a moment."""
+    path.write_text(json.dumps(content))
+    return solve.solve(path, **how)
+
+
+@pytest.mark.parametrize(("units", "time", "length"), [({"time": "s", "length": "m"}, 60.0, 1000.0), (None, 1.0, 1.0)])
+@pytest.mark.parametrize("clock", [0.0, EPOCH])
+def test_a_day_in_other_units_on_another_clock(tmp_path, units, time, length, clock):
+    place = GRID if units else (0.0, 0.0)
+    before = solved_day(tmp_path / "day.json", day()).plan
+    found = solved_day(
+        tmp_path / "moved.json", day(time=time, length=length, clock=clock * time / 60, place=place, units=units)
+    )
+    assert found.plan["feasible"] and found.plan["routes"] == before["routes"]
+    np.testing.assert_allclose(found.plan["travel"] / time, before["travel"], rtol=1e-5)
+    for name in ("departs", "begin"):
+        times, others = (np.array([stop[name] for stop in plan["stops"]]) for plan in (found.plan, before))
+        np.testing.assert_allclose((times - clock * time / 60) / time, others, atol=1.1e-3)
+    found.write(tmp_path / "plan.html")
+    shown = json.dumps([clock / 60, *(np.array(place) * length / 1e6)])
+    assert f'"track": [{shown}' in (tmp_path / "plan.html").read_text()
+
+
+@pytest.mark.parametrize("clock", [0.0, EPOCH])
+def test_a_moment_on_another_clock(tmp_path, clock):
+    now = 20 + clock / 60
+    vehicles = [
+        {"id": "van 0", "free": now, "place": [0.0, 0.0], "stops": []},
+        {"id": "van 1", "free": 0.0, "place": [2.0, 0.0], "stops": [{"what": "pickup", "request": "r3"}]},
+    ]
+    vehicles[1]["stops"].append({"what": "drop-off", "request": "r3"})
+    moment = {"format": "jaxvrp-dispatch-moment-1", "now": now, "day": day(clock=clock / 60), "vehicles": vehicles}
+    plan = solved_day(tmp_path / "moment.json", moment, seconds=SECONDS).plan
+    begins = [stop["begin"] - now for stop in plan["stops"]]
+    np.testing.assert_allclose(begins, [6.0, 11.0], atol=2e-3)  # 3 km, a minute there, 2 km, at 30 km/h
+
+
 def times_of(plan, *names):
     """The times of all stops, `f64[stops, names]`."""
     return np.array([[stop[name] for name in names] for stop in plan["stops"]])

@@ -63,13 +63,13 @@ def moment_of(content: Mapping[str, Any], state: State) -> dict[str, Any]:
     km = LENGTHS[content.get("units", {}).get("length", "km")]
     place, free, stops = np.asarray(state.plans.place), np.asarray(state.plans.free), pending(day, state)
     vehicles = [
-        {"id": name, "free": round(float(free[v]) / day.minutes, 6), "stops": stops[name]}
-        | ({} if "depot" in content else {"place": [round(float(x) / km, 6) for x in place[:, v]]})
+        {"id": name, "free": round((float(free[v]) + day.clock) / day.minutes, 6), "stops": stops[name]}
+        | ({} if "depot" in content else {"place": (np.add(place[:, v], day.place) / km).round(6).tolist()})
         for v, name in enumerate(day.vehicles)
     ]
     return {
         "format": FORMAT,
-        "now": round(float(state.now) / day.minutes, 6),
+        "now": round((float(state.now) + day.clock) / day.minutes, 6),
         "day": dict(content),
         "vehicles": vehicles,
     }
@@ -134,7 +134,7 @@ def parse_moment(content: Mapping[str, Any]) -> Moment:
         day = parse_day(content["day"])
     except ValueError as error:
         raise ValueError(f"day: {error}") from None
-    now = content["now"] * day.minutes
+    now = day.time(content["now"])
     cancelled = content.get("cancelled", ())
     for index, name in enumerate(cancelled):
         _refuse_unknown(day, f"cancelled[{index}]", name)
@@ -225,9 +225,9 @@ def _calls(
 def _course(day: NamedDay, field: str, entry: dict[str, Any], now: float, km: float, calls: Sequence[Call]) -> Course:
     """What a vehicle has ahead; it begins nothing before now."""
     instance, v = day.instance, day.vehicles.index(entry["id"])
-    place = np.asarray(entry["place"]) * km if "place" in entry else np.asarray(instance.start[v])
+    place = np.asarray(entry["place"]) * km - day.place if "place" in entry else np.asarray(instance.start[v])
     course = Course(
-        v, place, max(entry["free"] * day.minutes, now), _load_of(instance, _aboard(instance, calls)), tuple(calls)
+        v, place, max(day.time(entry["free"]), now), _load_of(instance, _aboard(instance, calls)), tuple(calls)
     )
     if cost(instance, course)[0] == np.inf:
         raise ValueError(f"{field}: more on board than the capacity, {instance.capacity[v]}; correct the stops")

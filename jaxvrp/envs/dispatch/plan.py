@@ -20,6 +20,7 @@ from jaxvrp.envs.dispatch.problem.solution import Stop
 from jaxvrp.envs.dispatch.rules import State
 from jaxvrp.envs.dispatch.schedule import planned_travel
 from jaxvrp.io.json_files import read_json
+from jaxvrp.io.origin import told, told_entries
 from jaxvrp.io.problem_files import UnknownFormatError, with_given
 
 FORMAT = "jaxvrp-dispatch-plan-1"
@@ -63,6 +64,26 @@ def instance_of(problem: NamedDay | Moment, env: Dispatch) -> Instance | Moment:
     return problem if isinstance(problem, Moment) else problem.instance
 
 
+def label_episode(named: NamedDay | Moment, episode: dict[str, Any]) -> dict[str, Any]:
+    """The episode with the clock and the map of the day's file, in minutes and km."""
+    assert isinstance(named, NamedDay)
+    clock, place = named.clock, named.place
+    times = dict.fromkeys(("arrival", "deadlines", "picked", "dropped", "clock"), clock)
+    tracks = {"track": (clock, *place), "loads": (clock, 0.0)}
+    steps = [
+        {**step, "offers": [told(offer, (0.0, clock, clock)) for offer in step["offers"]]} for step in episode["steps"]
+    ]
+    return {
+        **episode,
+        "depot": told(episode["depot"], place),
+        "area": told(episode["area"], place),
+        "end": told(episode["end"], clock),
+        "requests": told_entries(episode["requests"], {**times, "pickup": place, "dropoff": place}),
+        "vehicles": told_entries(episode["vehicles"], tracks),
+        "steps": told_entries(steps, times),
+    }
+
+
 def parameters_of(problem: NamedDay | Moment, env: Dispatch) -> dict[str, Any]:
     """The scenario and the sizes of an environment that plays a day.
 
@@ -100,11 +121,11 @@ def plan_of(named: NamedDay | Moment, env: Dispatch, states: State | Moment) -> 
         "feasible": day.report.feasible and not rejected,
         "violations": {name: found for name, found in violations.items() if found["count"]},
         "value": day.report.value,
-        "travel": named.moment(day.travel),
+        "travel": named.lasting(day.travel),
         "totals": {
             "served": f"{len(day.served)} of {len(day.requests)}",
             "value": f"{day.report.value:g}",
-            "travel": f"{named.moment(day.travel):g}",
+            "travel": f"{named.lasting(day.travel):g}",
         },
         "reasons": _reasons(rejected, never),
         "rejected": rejected,
@@ -137,7 +158,7 @@ def _plan_of_moment(found: Moment) -> dict[str, Any]:
         "violations": {},
         "reasons": [words for _, words in late],
         "late": list(dict.fromkeys(name for name, _ in late)),
-        "travel": found.day.moment(travel),
+        "travel": found.day.lasting(travel),
         "routes": routes,
         "stops": rows,
     }
@@ -150,7 +171,7 @@ def _answer(named: NamedDay, day: PlayedDay, request: int) -> dict[str, Any]:
     return {
         "request": named.requests[request],
         "arrival": named.moment(day.arrival(request)),
-        "offers": {named.vehicles[v]: named.moment(added[v]) for v in day.vehicles if feasible[v]},
+        "offers": {named.vehicles[v]: named.lasting(added[v]) for v in day.vehicles if feasible[v]},
         "vehicle": named.vehicles[found.vehicle] if found else None,
         "pickup": named.moment(found.pickup) if found else None,
         "dropoff": named.moment(found.dropoff) if found else None,

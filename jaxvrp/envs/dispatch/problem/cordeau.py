@@ -23,8 +23,8 @@ def read_cordeau(path: str | os.PathLike, notice: float | None = NOTICE) -> Name
 
     Args:
         path: of the file.
-        notice: minutes from the arrival of a request until it can first be picked up; None: all are known at 0, which
-            is the static problem.
+        notice: minutes from the arrival of a request until it can first be picked up; None: all are known when the
+            depot opens, which is the static problem.
 
     Raises:
         ValueError: the file is damaged, or something else; one line with file, line, what was expected and the remedy.
@@ -38,7 +38,8 @@ def read_cordeau(path: str | os.PathLike, notice: float | None = NOTICE) -> Name
     closes, latest = nodes["late"][1:].reshape(2, count)
     by_dropoff = latest - earliest < closes - opens
     first = np.maximum(opens, earliest - longest - stop_time)
-    arrival = np.zeros(count) if notice is None else np.maximum(first - notice, 0.0)
+    opening = nodes["early"][0]
+    arrival = np.full(count, opening) if notice is None else np.maximum(first - notice, opening)
     order = np.argsort(arrival, kind="stable")
     instance = make_instance(
         arrival[order],
@@ -57,4 +58,4 @@ def read_cordeau(path: str | os.PathLike, notice: float | None = NOTICE) -> Name
         area=[places.min(axis=0) - 1.0, places.max(axis=0) + 1.0],
     )
     vehicles = tuple(f"vehicle_{v}" for v in range(instance.num_vehicles))
-    return NamedDay(instance, tuple(str(1 + request) for request in order), vehicles)
+    return NamedDay.counted(instance, tuple(str(1 + request) for request in order), vehicles)

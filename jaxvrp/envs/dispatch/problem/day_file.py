@@ -12,7 +12,14 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxvrp.envs.dispatch.problem.instance import MINUTES_PER_HOUR, Instance, load, make_instance
+from jaxvrp.envs.dispatch.problem.instance import (
+    MINUTES_PER_HOUR,
+    Instance,
+    from_origin,
+    load,
+    make_instance,
+    origins_of,
+)
 from jaxvrp.io.json_files import plain, read_json
 from jaxvrp.io.limits import LARGEST, LARGEST_WHOLE
 from jaxvrp.io.problem_files import DamagedFileError, FileFormat, UnknownFormatError, read_problems
@@ -73,17 +80,37 @@ DAY = object_of_only(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class NamedDay:
-    """A day with names. The instance is in km and minutes; `minutes` are those of the user's unit of time."""
+    """A day with names. The instance is in km and minutes, from `clock` and `place` on: minutes, and km, of the user's.
+
+    `minutes` are those of the user's unit of time.
+    """
 
     instance: Instance
     requests: tuple[str, ...]
     vehicles: tuple[str, ...]
     minutes: float = 1.0
     name: str = ""
+    clock: float = 0.0
+    place: tuple[float, float] = (0.0, 0.0)
+
+    @classmethod
+    def counted(cls, instance: Instance, *names: tuple[str, ...], minutes: float = 1.0, name: str = "") -> NamedDay:
+        """A day in km and minutes of the user's, counted from origins that `float32` can do with."""
+        origins = origins_of(instance)
+        clock, place = (origin.tolist() for origin in origins.values())
+        return cls(from_origin(instance, origins), *names, minutes, name, clock, tuple(place))
 
     def moment(self, time: float) -> float:
-        """A time of the instance in the user's unit, to a thousandth of a second."""
-        return round(float(time) / self.minutes, 3) + 0.0
+        """A time of the instance on the user's clock, to a thousandth of the unit."""
+        return round((float(time) + self.clock) / self.minutes, 3) + 0.0
+
+    def lasting(self, minutes: float) -> float:
+        """A length of time in the user's unit, to a thousandth of it."""
+        return round(float(minutes) / self.minutes, 3) + 0.0
+
+    def time(self, moment: float) -> float:
+        """A time on the user's clock in minutes of the instance."""
+        return moment * self.minutes - self.clock
 
 
 def read_days(path: str | os.PathLike) -> list[NamedDay]:
@@ -131,7 +158,7 @@ def _numbered(instance: Instance) -> NamedDay:
         for name, value in vars(instance).items()
     }
     day = Instance(**kept)
-    return NamedDay(day, _names("request", [{}] * day.max_requests), _names("vehicle", [{}] * day.num_vehicles))
+    return NamedDay.counted(day, _names("request", [{}] * day.max_requests), _names("vehicle", [{}] * day.num_vehicles))
 
 
 def day_in(content: Any, path: str | os.PathLike) -> NamedDay:
@@ -199,7 +226,7 @@ def parse_day(content: Mapping[str, Any]) -> NamedDay:
             travel_seed=content.get("travel_seed"),
         )
     names = _names("request", requests), _names("vehicle", vehicles)
-    return NamedDay(instance, *names, minutes, content.get("name", ""))
+    return NamedDay.counted(instance, *names, minutes=minutes, name=content.get("name", ""))
 
 
 def _refuse_wrong_places(field: str, entries: Sequence[Mapping[str, Any]], place: str, depot: Any) -> None:

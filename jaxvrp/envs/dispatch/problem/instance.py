@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -29,7 +29,9 @@ from jaxvrp.io.arrays import (
     stack_arrays,
     stored_arrays,
 )
+from jaxvrp.io.arrays import from_origin as move_arrays
 from jaxvrp.io.limits import LEAST
+from jaxvrp.io.origin import FAR_IN_TIME, origin_of
 
 FORMAT = "jaxvrp-dispatch-1"
 
@@ -101,16 +103,16 @@ class Instance(struct.PyTreeNode):
 
 
 SCHEMA: Schema = {
-    "arrival": ArrayField("requests", padding=np.inf),
-    "pickup": ArrayField("requests", (2,)),
-    "dropoff": ArrayField("requests", (2,)),
+    "arrival": ArrayField("requests", padding=np.inf, origin="clock"),
+    "pickup": ArrayField("requests", (2,), origin="map"),
+    "dropoff": ArrayField("requests", (2,), origin="map"),
     "load": ArrayField("requests", kind=int),
-    "pickup_earliest": ArrayField("requests"),
-    "pickup_deadline": ArrayField("requests"),
-    "dropoff_earliest": ArrayField("requests"),
-    "dropoff_deadline": ArrayField("requests"),
+    "pickup_earliest": ArrayField("requests", origin="clock"),
+    "pickup_deadline": ArrayField("requests", origin="clock"),
+    "dropoff_earliest": ArrayField("requests", origin="clock"),
+    "dropoff_deadline": ArrayField("requests", origin="clock"),
     "value": ArrayField("requests"),
-    "start": ArrayField("vehicles", (2,), padding="first row"),
+    "start": ArrayField("vehicles", (2,), padding="first row", origin="map"),
     "speed": ArrayField("vehicles", padding="first row"),
     "detour": ArrayField("vehicles", padding="first row"),
     "capacity": ArrayField("vehicles", kind=int),
@@ -118,9 +120,9 @@ SCHEMA: Schema = {
     "turnaround": ArrayField("vehicles"),
     "max_trip": ArrayField("vehicles", padding=np.inf),
     "is_drone": ArrayField("vehicles", kind=bool),
-    "horizon": ArrayField(),
-    "area": ArrayField(None, (2, 2)),
-    "depot": ArrayField(None, (2,), optional=True),
+    "horizon": ArrayField(origin="clock"),
+    "area": ArrayField(None, (2, 2), origin="map"),
+    "depot": ArrayField(None, (2,), optional=True, origin="map"),
     "travel_seed": ArrayField(kind=int, optional=True),
 }
 
@@ -280,6 +282,21 @@ def _check_requests(instance: Instance) -> None:
 def as_float32(instance: Instance) -> Instance:
     """The same day as JAX arrays of the dtypes that environments compute with."""
     return computed_arrays(schema_of(SCHEMA, instance), instance)
+
+
+def origins_of(instance: Instance) -> dict[str, Any]:
+    """Where the clock (`f64[]`, minutes) and the map (`f64[2]`, km) of one day without padding begin.
+
+    On a clock that is far from 0, the day begins with its first request; see `jaxvrp.io.origin`.
+    """
+    places = np.concatenate([instance.start, instance.pickup, instance.dropoff])
+    times = [*instance.arrival[:1], instance.horizon]
+    return {"clock": origin_of(times, FAR_IN_TIME) if len(times) > 1 else np.zeros(()), "map": origin_of(places)}
+
+
+def from_origin(instance: Instance, origins: Mapping[str, ArrayLike]) -> Instance:
+    """The same day, its numbers counted from these origins, so that `as_float32` keeps them."""
+    return move_arrays(schema_of(SCHEMA, instance), instance, origins)
 
 
 def pad(instance: Instance, max_requests: int, num_vehicles: int) -> Instance:
