@@ -20,7 +20,6 @@ from jaxvrp.envs.dispatch.problem.solution import Stop
 from jaxvrp.envs.dispatch.rules import State
 from jaxvrp.envs.dispatch.schedule import planned_travel
 from jaxvrp.io.json_files import read_json
-from jaxvrp.io.origin import told, told_entries
 from jaxvrp.io.problem_files import UnknownFormatError, with_given
 
 FORMAT = "jaxvrp-dispatch-plan-1"
@@ -62,26 +61,6 @@ def instance_of(problem: NamedDay | Moment, env: Dispatch) -> Instance | Moment:
     """What an environment plays, or what the search begins with."""
     del env
     return problem if isinstance(problem, Moment) else problem.instance
-
-
-def label_episode(named: NamedDay | Moment, episode: dict[str, Any]) -> dict[str, Any]:
-    """The episode with the clock and the map of the day's file, in minutes and km."""
-    assert isinstance(named, NamedDay)
-    clock, place = named.clock, named.place
-    times = dict.fromkeys(("arrival", "deadlines", "picked", "dropped", "clock"), clock)
-    tracks = {"track": (clock, *place), "loads": (clock, 0.0)}
-    steps = [
-        {**step, "offers": [told(offer, (0.0, clock, clock)) for offer in step["offers"]]} for step in episode["steps"]
-    ]
-    return {
-        **episode,
-        "depot": told(episode["depot"], place),
-        "area": told(episode["area"], place),
-        "end": told(episode["end"], clock),
-        "requests": told_entries(episode["requests"], {**times, "pickup": place, "dropoff": place}),
-        "vehicles": told_entries(episode["vehicles"], tracks),
-        "steps": told_entries(steps, times),
-    }
 
 
 def parameters_of(problem: NamedDay | Moment, env: Dispatch) -> dict[str, Any]:

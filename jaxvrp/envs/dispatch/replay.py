@@ -31,6 +31,7 @@ from jaxvrp.envs.dispatch.played import PlayedDay, name_of
 from jaxvrp.envs.dispatch.problem.day_file import NamedDay
 from jaxvrp.envs.dispatch.reasons import reasons_of
 from jaxvrp.envs.dispatch.rules import State
+from jaxvrp.io import origin
 from jaxvrp.replay.common import as_json, as_json_float32, common_entries
 from jaxvrp.replay.reasons import shown_amount, told_reason
 from jaxvrp.replay.schema import (
@@ -86,7 +87,8 @@ def export_episode(env: Dispatch, states: State, actions: Mapping[str, Any] | No
 
 
 def label_episode(named: NamedDay, episode: dict[str, Any]) -> dict[str, Any]:
-    """The episode with the names of a file."""
+    """The episode with the names, the clock and the map of a file."""
+    episode = _of_file(named, episode)
     names = {f"request {number}": name for number, name in enumerate(named.requests)}
     names |= {vehicle["name"]: name for vehicle, name in zip(episode["vehicles"], named.vehicles, strict=True)}
     drivers = iter(named.vehicles)
@@ -116,6 +118,25 @@ def label_episode(named: NamedDay, episode: dict[str, Any]) -> dict[str, Any]:
             {**step, "why": {role: all_told(why) for role, why in step["why"].items()}} for step in episode["steps"]
         ],
         "shortfalls": {**left, "entries": renamed(left["entries"], "name", "why")},
+    }
+
+
+def _of_file(named: NamedDay, episode: dict[str, Any]) -> dict[str, Any]:
+    """The episode with the clock and the map of a file, in minutes and km."""
+    clock, place = named.clock, named.place
+    times = dict.fromkeys(("arrival", "deadlines", "picked", "dropped", "clock"), clock)
+    steps = [
+        {**step, "offers": [origin.told(offer, (0.0, clock, clock)) for offer in step["offers"]]}
+        for step in episode["steps"]
+    ]
+    return {
+        **episode,
+        "depot": origin.told(episode["depot"], place),
+        "area": origin.told(episode["area"], place),
+        "end": origin.told(episode["end"], clock),
+        "requests": origin.told_entries(episode["requests"], {**times, "pickup": place, "dropoff": place}),
+        "vehicles": origin.told_entries(episode["vehicles"], {"track": (clock, *place), "loads": (clock, 0.0)}),
+        "steps": origin.told_entries(steps, times),
     }
 
 

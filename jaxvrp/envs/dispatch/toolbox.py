@@ -43,7 +43,6 @@ TOOLBOX = Toolbox(
         inspect=lambda problem, env: inspect(problem if isinstance(problem, NamedDay) else problem.day),
         write_plan=plan_files.table_writer("stops", plan.COLUMNS),
         instance=plan.instance_of,
-        label_episode=plan.label_episode,
         solvers=plan.solvers,
         label_episode=replay.label_episode,
         draw=draw.render_of_file,
