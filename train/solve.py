@@ -258,7 +258,8 @@ def watched_to_the_end(
     Raises:
         KeyboardInterrupt: there was no report yet.
     """
-    last, interrupted = None, False
+    last: tuple[Report, np.ndarray] | None = None
+    interrupted = False
     try:
         for last in with_found(reports):
             if progress:
@@ -268,7 +269,8 @@ def watched_to_the_end(
             raise
         interrupted = True
     assert last is not None
-    return *last, interrupted
+    best, found = last
+    return best, found, interrupted
 
 
 def open_problem(

@@ -334,8 +334,13 @@ def take_up(study: optuna.Study, trials: Sequence[optuna.trial.FrozenTrial]) -> 
     lost = [each for each in trials if _is_lost(each) and each.number not in done]
     for each in lost:
         notes = {FOLDER: _folder_name(each.number), **each.user_attrs, AGAIN: each.number}
-        values = {"params": each.params, "distributions": each.distributions}
-        study.add_trial(optuna.create_trial(state=optuna.trial.TrialState.WAITING, user_attrs=notes, **values))
+        waiting = optuna.create_trial(
+            state=optuna.trial.TrialState.WAITING,
+            params=each.params,
+            distributions=each.distributions,
+            user_attrs=notes,
+        )
+        study.add_trial(waiting)
     return bool(lost)
 
 
