@@ -599,3 +599,15 @@ def test_lines_of_places_are_problems_of_truck_and_drone(tmp_path):
         solve.open_problem(path)
     with pytest.raises(UserError, match=r"line 2: expected an even number of coordinates, found 3; correct it$"):
         solve.open_problem(path, env="tsp_drone")
+
+
+@pytest.mark.parametrize(
+    ("file_format", "kind"), [("jaxvrp-dispatch-day-1", "dispatch"), ("jaxvrp-truck-drone-1", "truck_drone")]
+)
+def test_a_file_that_names_its_kind_gets_the_complaint_of_that_kind_alone(file_format, kind, tmp_path):
+    path = tmp_path / "problem.json"
+    path.write_text(json.dumps({"format": file_format}))
+    with pytest.raises(
+        UserError, match=rf"problem\.json is no problem that can be read \({kind}: [^;]+ is missing; give it\)$"
+    ):
+        solve.read_problems(path, None)

@@ -25,6 +25,8 @@ LINE = 10.0
 class Bar(tqdm):
     """A bar of `tqdm` on a terminal; in a log, a line every `LINE` seconds and at the end."""
 
+    disable: bool
+
     def __init__(self, **options: Any):
         self._is_terminal = sys.stderr.isatty()
         self._due = time.monotonic() + LINE
