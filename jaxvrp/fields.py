@@ -58,16 +58,14 @@ class Range:
         return Range(minimum, maximum, None if minimum > 0 else self.above)
 
 
-WHOLE = "whole"
-"""Key of the metadata of `whole`."""
+class Whole(typing.NamedTuple):
+    """What an array of a state holds, beside its type (`Annotated`): whole numbers from `low` to `high`.
 
-
-def whole(low: int, high: int | str, **keywords: Any) -> Any:
-    """A field of a state for whole numbers from `low` to `high`, or to the last index of the array `high`.
-
-    That array is named by its place in the state, as `"customers/served"`; `keywords` are those of `dataclasses.field`.
+    A text stands for the last index of the array at that place in the state, such as `"customers/served"`.
     """
-    return dataclasses.field(metadata={WHOLE: (low, high)}, **keywords)
+
+    low: int
+    high: int | str
 
 
 def parameter(default: float, *, help: str = "", unit: str = "", **bounds: float) -> Any:

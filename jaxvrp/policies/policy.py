@@ -65,8 +65,9 @@ class Policy:
 
     def _is_single(self, state: State) -> bool:
         """Whether it is one state, not a batch."""
-        wanted, structure = jax.tree.flatten(self.state)
-        leaves, given = jax.tree.flatten(state)
+        wanted, leaves = jax.tree.leaves(self.state), jax.tree.leaves(state)
+        structure: Any = jax.tree.structure(self.state)
+        given: Any = jax.tree.structure(state)
         if given == structure and not _misfits(leaves, wanted, ()):
             return True
         batches = {jnp.shape(leaf)[:1] for leaf in leaves} - {()}

@@ -12,6 +12,7 @@ import io
 import json
 import os
 import pathlib
+import typing
 import zipfile
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -123,17 +124,18 @@ def read_program(path: pathlib.Path, *, trust: bool) -> Policy:
 
 
 def bounds_of(state: State) -> dict[str, tuple[int, int]]:
-    """The least and the largest number of each array of a state whose class declares them, see `fields.whole`."""
+    """The least and the largest number of each array of a state whose class declares them, see `fields.Whole`."""
     sizes = {name: leaf.shape[0] for name, leaf in by_place(state).items() if leaf.shape}
 
     def of_fields(node: Any, place: str) -> Iterator[tuple[str, tuple[int, int]]]:
+        hints = typing.get_type_hints(type(node), include_extras=True)
         for field in dataclasses.fields(node):
             value, name = getattr(node, field.name), f"{place}{field.name}"
             if dataclasses.is_dataclass(value):
                 yield from of_fields(value, f"{name}/")
-            elif fields.WHOLE in field.metadata and value is not None:
-                low, high = field.metadata[fields.WHOLE]
-                yield name, (low, sizes[high] - 1 if isinstance(high, str) else high)
+            for told in getattr(hints[field.name], "__metadata__", ()):
+                if isinstance(told, fields.Whole) and value is not None:
+                    yield name, (told.low, sizes[told.high] - 1 if isinstance(told.high, str) else told.high)
 
     return dict(of_fields(state, ""))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import Annotated
 
 import jax
 import jax.numpy as jnp
@@ -21,9 +22,9 @@ class State(NotebookStill, struct.PyTreeNode):
 
     instance: Instance  # the problem, padded to the environment's sizes
     figures: Figures  # what follows from it; the windows that count among it, see `binding`
-    current_node: jax.Array = fields.whole(0, "visited")  # `i32[]`, where the current vehicle is
+    current_node: Annotated[jax.Array, fields.Whole(0, "visited")]  # `i32[]`, where the current vehicle is
     place: jax.Array  # `f32[2]`, of that node
-    current_agent: jax.Array = fields.whole(0, "vehicle_finished")  # `i32[]`, the current vehicle
+    current_agent: Annotated[jax.Array, fields.Whole(0, "vehicle_finished")]  # `i32[]`, the current vehicle
     current_time: jax.Array  # `f32[]`, when it can leave there, having served as early as possible
     current_load: jax.Array  # `i32[]`, passengers on board
     visited: jax.Array  # `bool[N+1]`, padding included; never the depot

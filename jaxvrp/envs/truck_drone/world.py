@@ -6,7 +6,7 @@ full charge.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
@@ -41,7 +41,7 @@ class Truck(struct.PyTreeNode):
 
     position: jax.Array
     velocity: jax.Array
-    target_node: jax.Array | None = fields.whole(-1, "instance/node_position", default=None)
+    target_node: Annotated[jax.Array | None, fields.Whole(-1, "instance/node_position")] = None
 
 
 class Drones(struct.PyTreeNode):
@@ -62,8 +62,8 @@ class Drones(struct.PyTreeNode):
     position: jax.Array
     velocity: jax.Array
     battery: jax.Array
-    status: jax.Array = fields.whole(ONBOARD, CRASHED)
-    carrying: jax.Array = fields.whole(-1, "customers/served")
+    status: Annotated[jax.Array, fields.Whole(ONBOARD, CRASHED)]
+    carrying: Annotated[jax.Array, fields.Whole(-1, "customers/served")]
     target: jax.Array
     has_target: jax.Array
     battery_used: jax.Array

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import jax
 from flax import struct
 
@@ -38,11 +40,11 @@ class State(NotebookStill, struct.PyTreeNode):
     instance: Instance  # the problem, padded to the environment's size
     figures: Figures  # what follows from it
     is_drones_turn: jax.Array  # `bool[]`; else it is the truck's
-    truck_node: jax.Array = fields.whole(0, "served")  # `i32[]`, where the truck is
+    truck_node: Annotated[jax.Array, fields.Whole(0, "served")]  # `i32[]`, where the truck is
     served: jax.Array  # `bool[n]`, served already, or on the drone's way; the depot and padding from the start
     is_away: jax.Array  # `bool[]`, whether the drone is. If not, the next seven are 0 or false
-    launch_node: jax.Array = fields.whole(0, "served")  # `i32[]`, where it left the truck
-    drone_customer: jax.Array = fields.whole(0, "served")  # `i32[]`, the customer that it serves
+    launch_node: Annotated[jax.Array, fields.Whole(0, "served")]  # `i32[]`, where it left the truck
+    drone_customer: Annotated[jax.Array, fields.Whole(0, "served")]  # `i32[]`, the customer that it serves
     truck_elapsed: jax.Array  # `f32[]`, the truck's time since the last meeting before the launch
     drone_elapsed: jax.Array  # `f32[]`, the drone's, until it leaves its customer
     flight: jax.Array  # `f32[]`, drone distance of the first leg

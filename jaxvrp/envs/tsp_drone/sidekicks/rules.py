@@ -8,7 +8,7 @@ of this wait as the drone that is launched would hover otherwise.
 from __future__ import annotations
 
 import functools
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -32,17 +32,17 @@ ROUNDING = 2e-7
 class Walk(struct.PyTreeNode):
     """Where truck and drones stand. Trailing axes `[...]` make it many, of the same instance."""
 
-    stop: jax.Array = fields.whole(0, "served")  # `i32[...]`, node of the truck
+    stop: Annotated[jax.Array, fields.Whole(0, "served")]  # `i32[...]`, node of the truck
     clock: jax.Array  # `f32[...]`, when the last task was over
     is_pending: jax.Array  # `bool[...]`, the truck is yet to serve the customer where it is
     # `i32[D, ...]`, of each drone that is away; 0 on board. If 0, the next four mean nothing
-    customer: jax.Array = fields.whole(0, "served")
+    customer: Annotated[jax.Array, fields.Whole(0, "served")]
     leave: jax.Array  # `f32[D, ...]`, when it leaves its customer
     used: jax.Array  # `f32[D, ...]`, of its endurance by then
     spared: jax.Array  # `f32[D, ...]`, by how much its launch can be held back
     is_here: jax.Array  # `bool[D, ...]`, it was launched at this stop
     # `i32[...]`, the drone that was launched last, here, no drone recovered since; -1 for none
-    held: jax.Array = fields.whole(-1, "walk/customer")
+    held: Annotated[jax.Array, fields.Whole(-1, "walk/customer")]
     excess: jax.Array  # `f32[...]`, by how much flights exceeded endurances, in all
 
 
