@@ -13,14 +13,14 @@ ROOT = pathlib.Path(__file__).parents[1]
 TOPS = ("jaxvrp", "train", "benchmarks", "jaxvrp_command")
 
 LAYERS = (
-    ("jaxvrp.io", "jaxvrp.plausible", "jaxvrp.spaces", "jaxvrp.serialization"),
+    ("jaxvrp.io", "jaxvrp.plausible", "jaxvrp.rows", "jaxvrp.spaces", "jaxvrp.serialization"),
     ("jaxvrp.fields", "jaxvrp.actions"),
     ("jaxvrp.environment",),
     ("jaxvrp.actor", "jaxvrp.entities", "jaxvrp.turns"),
     ("jaxvrp.toolbox", "jaxvrp.episodes", "jaxvrp.vectorize"),
     ("jaxvrp.registry", "jaxvrp.testing"),
     ("jaxvrp.randomized", "jaxvrp.notebook", "jaxvrp.pictures", "jaxvrp.policies", "jaxvrp.search"),
-    ("jaxvrp.replay.schema", "jaxvrp.replay.common", "jaxvrp.replay.reasons"),
+    ("jaxvrp.replay.schema", "jaxvrp.replay.common", "jaxvrp.replay.reasons", "jaxvrp.replay.sheets"),
     ("jaxvrp.envs",),
     ("jaxvrp.envs.*.toolbox",),
     ("jaxvrp.replay", "jaxvrp.adapters"),

@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     from train.config import RunConfig
     from train.on_policy.config import IPPOConfig, PPOConfig
     from train.running.command.command_line import LAUNCH, entry, parse, split_mapping, value_of
+    from train.running.command.config_file import shipped_names
+    from train.running.command.stages import stages_of
     from train.running.folder.run_folder import RunFolder, Trained
-    from train.running.loop.evaluator import Evaluator, baseline_actors, first_seed, mean_figures
+    from train.running.loop.evaluator import Evaluator, baseline_actors, evaluation_function, first_seed, mean_figures
     from train.running.shown.tables import aligned, figures_table
 
 MODULES = {
@@ -23,8 +25,16 @@ MODULES = {
     "train.config": ("RunConfig",),
     "train.on_policy.config": ("IPPOConfig", "PPOConfig"),
     "train.running.command.command_line": ("LAUNCH", "entry", "parse", "split_mapping", "value_of"),
+    "train.running.command.config_file": ("shipped_names",),
+    "train.running.command.stages": ("stages_of",),
     "train.running.folder.run_folder": ("RunFolder", "Trained"),
-    "train.running.loop.evaluator": ("Evaluator", "baseline_actors", "first_seed", "mean_figures"),
+    "train.running.loop.evaluator": (
+        "Evaluator",
+        "baseline_actors",
+        "evaluation_function",
+        "first_seed",
+        "mean_figures",
+    ),
     "train.running.shown.tables": ("aligned", "figures_table"),
 }
 """The names of the public face, by module; the modules of `train` themselves do not use it."""
@@ -41,12 +51,15 @@ __all__ = [
     "aligned",
     "baseline_actors",
     "entry",
+    "evaluation_function",
     "figures_table",
     "first_seed",
     "make_train",
     "mean_figures",
     "parse",
+    "shipped_names",
     "split_mapping",
+    "stages_of",
     "value_of",
 ]
 

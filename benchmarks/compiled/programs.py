@@ -15,10 +15,7 @@ import jaxvrp
 from benchmarks.subject import subject_of
 from benchmarks.throughput import RandomPlay
 from jaxvrp import Environment, VecEnv
-from train import ALGORITHMS, Evaluator, make_train, parse
-from train.running.command import stages
-from train.running.command.config_file import shipped_names
-from train.running.loop.evaluator import evaluation_function
+from train import ALGORITHMS, Evaluator, evaluation_function, make_train, parse, shipped_names, stages_of
 from train.sharding import make_mesh
 
 STEPS = 64
@@ -71,7 +68,7 @@ def learner_programs(config: str, **changes: Any) -> Iterator[Program]:
     launch = parse(
         ALGORITHMS[algorithm].config_class, ["--config", config, *words], prog=f"train.{algorithm}", description=""
     )
-    configs = stages.split(dataclasses.replace(launch.config, num_devices=1))
+    configs = stages_of(dataclasses.replace(launch.config, num_devices=1))
     for number, each in enumerate(configs, 1):
         ending = f":{number}" if len(configs) > 1 else ""
         yield Program(f"train:{config}{ending}", functools.partial(chunk, each))

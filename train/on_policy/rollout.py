@@ -137,7 +137,7 @@ class Rollout:
 
         keys = jax.random.split(play_key, self.num_chunks)
         players, (transitions, statistics, carries) = jax.lax.scan(play_chunk, players, keys)
-        # Without resets, a lane whose episode is over counts it in every later step, too; the last step counts all once.
+        # Without resets, a lane whose episode is over counts it in every later step; the last step counts each once.
         ended = (lambda leaf: leaf.sum(axis=(0, 1))) if self.vec_env.auto_reset else (lambda leaf: leaf[-1, -1])
         statistics = jax.tree.map(ended, statistics)
         last_value = self._value(params, players, self.seen(players, static))[0]

@@ -20,7 +20,7 @@ from train.algorithms import ALGORITHMS
 from train.config import RunConfig
 from train.running.command import command_line
 from train.running.command.command_line import Launch
-from train.running.command.stages import joined, split, stage_folder
+from train.running.command.stages import joined, stage_folder, stages_of
 from train.running.folder.checkpoint import Checkpoints
 from train.running.folder.lock import LOCK, locked
 from train.running.folder.resume import RecordedRun, check_same, resumed
@@ -54,7 +54,7 @@ def main(algorithm: str, argv: Sequence[str] | None = None, *, kept: Kept | None
     check_loggers(run.config.logger)
     make_train = ALGORITHMS[algorithm].make_train
     is_in_last = launch.resume is not None and latest_update(pathlib.Path(launch.resume)) is not None
-    configs = [] if is_in_last else split(run.config)
+    configs = [] if is_in_last else stages_of(run.config)
     earlier = [joined(configs[:number]) for number in range(1, len(configs))]
     learners = [checked_learner(config, make_train) for config in (*earlier, run.config)]
     for number, (before, learner) in enumerate(itertools.pairwise(learners), 2):

@@ -71,7 +71,7 @@ def joined(configs: Sequence[Config]) -> Config:
     return dataclasses.replace(configs[-1], **keys)
 
 
-def split(config: Config) -> list[Config]:
+def stages_of(config: Config) -> list[Config]:
     """The configuration of each stage; of a run without stages, its own."""
     stages = read_stages(getattr(config, STAGES, ()))
     if len(stages) < 2:

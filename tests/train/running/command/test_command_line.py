@@ -15,7 +15,7 @@ from train import evaluate, mappo, replay
 from train.on_policy.config import IPPOConfig, PPOConfig
 from train.running.command import command_line, launch
 from train.running.command.config_file import shipped_names
-from train.running.command.stages import split
+from train.running.command.stages import stages_of
 from train.running.folder.resume import RecordedRun
 from train.running.folder.run_folder import read_run
 
@@ -475,7 +475,7 @@ def test_shipped_files_are_listed_and_are_configurations(workplace):
     assert {config.network for config in shipped.values()} == {"attention"}
     assert shipped["truck_drone_scarce"].env["num_customers"] == 20
     for name in ("tsp_drone", "truck_drone_scarce"):
-        *earlier, last = split(shipped[name])
+        *earlier, last = stages_of(shipped[name])
         assert all(stage.imitate for stage in earlier) and not last.imitate
         for stage in earlier:
             assert [getattr(stage, key) for key in NETWORK] == [getattr(last, key) for key in NETWORK]

@@ -17,7 +17,7 @@ from jaxvrp.io.yaml_text import dump_yaml
 from train import evaluate, export, mappo
 from train.on_policy.config import PPOConfig
 from train.running.command import command_line
-from train.running.command.stages import joined, split
+from train.running.command.stages import joined, stages_of
 from train.running.folder.checkpoint import Checkpoints
 from train.running.folder.run_folder import RunFolder, read_run
 from train.running.loop.metrics import MetricsWriter
@@ -153,7 +153,7 @@ def test_its_configuration_trains_it_again(staged, tmp_path):
 def test_stages_are_what_separate_files_would_be(tmp_path):
     config = parsed(written(tmp_path / "both.yaml", FIRST, SECOND, {}, actor_lr=0.5))
     alone = [parsed(written(tmp_path / "1.yaml", **{"actor_lr": 0.5, **keys})) for keys in (FIRST, SECOND, {})]
-    assert split(config) == alone
+    assert stages_of(config) == alone
     assert joined(alone) == config
     assert config.stages[-1] == {}
     assert config.stages[0] == {"total_steps": 96, "actor_lr": 0.01}
@@ -163,10 +163,10 @@ def test_stages_are_what_separate_files_would_be(tmp_path):
 def test_what_is_typed_holds_for_all_stages(tmp_path):
     both = written(tmp_path / "both.yaml", FIRST, SECOND)
     config = parsed(both, "--total_steps", "64", "--seed=9", "--env.cut", "true")
-    assert [(each.total_steps, each.seed, each.env["cut"]) for each in split(config)] == [(64, 9, True)] * 2
-    assert [each.actor_lr for each in split(config)] == [0.01, 0.001]
+    assert [(each.total_steps, each.seed, each.env["cut"]) for each in stages_of(config)] == [(64, 9, True)] * 2
+    assert [each.actor_lr for each in stages_of(config)] == [0.01, 0.001]
     typed = parsed(both, "--stages", "[{gamma: 0.5}, {}]", "--gamma", "0.8")
-    assert [each.gamma for each in split(typed)] == [0.5, 0.8]
+    assert [each.gamma for each in stages_of(typed)] == [0.5, 0.8]
 
 
 def test_null_takes_a_range_out_again(tmp_path):
@@ -174,7 +174,7 @@ def test_null_takes_a_range_out_again(tmp_path):
     stages = [{"env.max_repeat": 2}, {"randomize.battery_rate": None, "randomize.forced_return_factor": [1.0, 1.2]}]
     path = tmp_path / "both.yaml"
     path.write_text(yaml.safe_dump({"env": {"name": "truck_drone"}, "randomize": ranges, "stages": stages}))
-    first, second = split(parsed(path))
+    first, second = stages_of(parsed(path))
     assert (first.randomize, second.randomize) == (ranges, {"forced_return_factor": [1.0, 1.2]})
     assert (first.env["max_repeat"], second.env["max_repeat"]) == (2, parsed(path, "--stages", "[]").env["max_repeat"])
 
