@@ -94,11 +94,18 @@ class NamedDay:
     place: tuple[float, float] = (0.0, 0.0)
 
     @classmethod
-    def counted(cls, instance: Instance, *names: tuple[str, ...], minutes: float = 1.0, name: str = "") -> NamedDay:
+    def counted(
+        cls,
+        instance: Instance,
+        requests: tuple[str, ...],
+        vehicles: tuple[str, ...],
+        minutes: float = 1.0,
+        name: str = "",
+    ) -> NamedDay:
         """A day in km and minutes of the user's, counted from origins that `float32` can do with."""
         origins = origins_of(instance)
         clock, place = (origin.tolist() for origin in origins.values())
-        return cls(from_origin(instance, origins), *names, minutes, name, clock, tuple(place))
+        return cls(from_origin(instance, origins), requests, vehicles, minutes, name, clock, (place[0], place[1]))
 
     def moment(self, time: float) -> float:
         """A time of the instance on the user's clock, to a thousandth of the unit."""
