@@ -29,6 +29,7 @@ from train.running.command.instance_file import (
     InstanceFile,
     Output,
     check_output,
+    show_warnings,
     write_all,
 )
 from train.running.command.keys import LAUNCH
@@ -97,6 +98,7 @@ def _evaluate_instance(args: argparse.Namespace, changes: dict[str, Any]) -> Non
     toolbox = registry.toolbox_of(file.env)
     _check_render(file.folder, toolbox, args.render, [file.path])
     _check_debug(toolbox, args.debug)
+    show_warnings(file)
     run = file.folder.load(args.checkpoint)
     deterministic = not (args.sampled or args.best_of > 1)
     players = file.players(run, deterministic=deterministic, temperature=args.temperature)

@@ -13,7 +13,7 @@ from jaxvrp.io.command_line import Parser, UserError, above_zero, index
 from jaxvrp.io.messages import escaped
 from train import solve
 from train.running.command import command_line
-from train.running.command.instance_file import INDEX_HELP, Output, check_output, write_all
+from train.running.command.instance_file import INDEX_HELP, Output, check_output, show_warnings, write_all
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     check_output("--out", args.out, (solve.PAGE,), [pathlib.Path(args.instance)])
     for figure in problem.files.inspect(problem.problem, problem.env).figures:
         print(escaped(figure))
-    solve.show_warnings(problem)
+    show_warnings(problem)
     solution = solve.watched(problem, seconds=args.seconds, method=solve.chosen(problem, None), seed=0)
     write_all([Output("--out", args.out, solution.write)], solve.report(solution))
 

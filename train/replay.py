@@ -20,7 +20,7 @@ from jaxvrp.io.command_line import Parser, UserError, index, refuse_overwriting,
 from jaxvrp.io.messages import nearest
 from jaxvrp.replay.export import exporter
 from train.running.command import command_line
-from train.running.command.instance_file import INDEX_HELP, POLICY, InstanceFile
+from train.running.command.instance_file import INDEX_HELP, POLICY, InstanceFile, show_warnings
 from train.running.command.keys import LAUNCH
 from train.running.folder.run_folder import RunFolder, Trained
 from train.running.loop.evaluator import Evaluator, baseline_actors, first_seed
@@ -74,12 +74,12 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     With a baseline to compare with, also `episode_K_NAME.json`, and both are on the page.
     """
-    args = _arguments(argv)
+    args, changes = _arguments(argv)
     is_file = isinstance(args.instance, str)
     if args.index is not None and not is_file:
         raise UserError("--index is of the problem in a file; name it with --instance")
-    file = InstanceFile.open(args.instance, args.run, {}, row=args.index, trust=args.trust) if is_file else None
-    folder = file.folder if file else RunFolder(args.run, trust=args.trust)
+    file = InstanceFile.open(args.instance, args.run, changes, row=args.index, trust=args.trust) if is_file else None
+    folder = file.folder if file else RunFolder(args.run, changes, trust=args.trust)
     config, name = folder.player.config, file.name if file else args.instance
     if not file and args.instance >= config.eval_episodes:
         raise UserError(
@@ -98,6 +98,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     out = make_folder(pathlib.Path(args.out or default))
     paths = [out / f"{each}.json" for each in names]
     check_replayed(folder.player.env, paths, [*folder.sources, *([file.path] if file else [])])
+    if file:
+        show_warnings(file)
     run, deterministic = folder.load(args.checkpoint), not args.sampled
     episodes = []
     with Parts(len(players) + 1) as parts:
@@ -153,7 +155,7 @@ def make_folder(folder: pathlib.Path) -> pathlib.Path:
     return folder
 
 
-def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+def _arguments(argv: Sequence[str] | None) -> tuple[argparse.Namespace, dict[str, Any]]:
     parser = Parser("train.replay", "Write an episode of a trained run as JSON and as a page that plays it.")
     parser.add_argument("--run", type=str, required=True, help="run folder, or the name of a policy that is shipped")
     parser.add_argument("--trust", action="store_true", help=LAUNCH["trust"].sentence)
@@ -173,7 +175,9 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--sampled", action="store_true", help="sample actions instead of taking the most probable")
     parser.add_argument("--checkpoint", choices=("latest", "best"), default="latest", help="which checkpoint")
-    return parser.parse_args(argv)
+    parser.add_argument("--env.KEY", metavar="VALUE", help="another value of a parameter of the environment")
+    words, env = command_line.split_mapping(sys.argv[1:] if argv is None else argv, "env")
+    return parser.parse_args(words), env
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ import jaxvrp
 from jaxvrp import Environment, registry, replay
 from jaxvrp.actor import Actor, RandomActor
 from jaxvrp.io.command_line import Parser, UserError, above_zero, going_on, index
-from jaxvrp.io.messages import cut, nearest, printable, warn
+from jaxvrp.io.messages import cut, nearest, printable
 from jaxvrp.io.other_problems import other_problem
 from jaxvrp.io.problem_files import DamagedFileError, UnknownFormatError, only_problem
 from jaxvrp.io.whole_files import UnreadableError
@@ -43,10 +43,12 @@ from train.running.command.instance_file import (
     POLICY,
     InstanceFile,
     Output,
+    assumed_words,
     best_episode,
     check_output,
     draw_plan,
     given_to,
+    show_warnings,
     write_all,
 )
 from train.running.command.keys import LAUNCH
@@ -76,13 +78,16 @@ MakeActor = Callable[[Any], Actor]
 
 @dataclasses.dataclass(frozen=True)
 class Problem:
-    """A problem, and the environment in which it is one; `methods` can solve it, by name, the best choice first."""
+    """A problem, and the environment in which it is one; `methods` can solve it, by name, the best choice first.
+
+    `assumed` is what the reader of its file assumed, in words.
+    """
 
     env: Environment
     files: InstanceFiles
     problem: Any
     methods: dict[str, Callable[[jax.Array, float], Iterator[Searched]]]
-    assumed: str = ""  # what the reader of the file assumed, in words
+    assumed: str = ""
 
     @property
     def instance(self) -> Any:
@@ -296,7 +301,7 @@ def open_problem(
             program = _episodes(lambda env: lookahead(env, best), tries=1)
             methods[f"planner with {POLICY}"] = _once(made, instance, program)
         solving = _solving(file.files, file.problem, methods)
-        return Problem(made, file.files, file.problem, solving, assumed_words(file.files, path, given))
+        return Problem(made, file.files, file.problem, solving, file.assumed)
     name, problems = read_problems(path, env, given)
     try:
         problem = only_problem(problems, row, path)
@@ -382,19 +387,6 @@ def read_problems(
 def _may_be_given(files: InstanceFiles, path: str | os.PathLike) -> str:
     known = ", ".join(files.assumed(path))
     return f"the reader of {path} takes {known}" if known else f"{path} says all that its reader needs; leave it out"
-
-
-def assumed_words(files: InstanceFiles, path: str | os.PathLike, given: Mapping[str, Any]) -> str:
-    """What the reader of a file assumed, but for what is given; "" if nothing."""
-    taken = given_to(files, path, given)
-    found = files.assumed(path, **taken).items()
-    return ", ".join(f"{name} {_amount(value)}" for name, value in found if name not in given)
-
-
-def _amount(value: Any) -> str:
-    if isinstance(value, tuple):
-        return " and ".join(map(_amount, value))
-    return value if isinstance(value, str) else f"{value:.4g}"
 
 
 def _refusal(path: str | os.PathLike, mistakes: dict[str, ValueError]) -> str:
@@ -620,14 +612,6 @@ def _solve_pending(name: str, group: Sequence[_Pending], args: argparse.Namespac
 def endings_of(problem: Problem) -> tuple[str, ...]:
     """Of the files that a plan can be written to."""
     return (*problem.files.endings, *([PAGE] if problem.toolbox.replay else []))
-
-
-def show_warnings(problem: Problem, name: str = "") -> None:
-    """Say on stderr what was assumed, and what in the problem is absurd, a line each, after the `name` of a file."""
-    if problem.assumed:
-        print(f"{name}assumed, as the file does not say it: {problem.assumed}; else --env.KEY VALUE", file=sys.stderr)
-    for warning in problem.files.inspect(problem.problem, problem.env).warnings:
-        warn(f"{name}{warning}")
 
 
 def watched(problem: Problem, *, seconds: float, method: str, seed: int) -> Solution:

@@ -18,7 +18,7 @@ from train.on_policy.config import PPOConfig
 from train.running.command import instance_file
 from train.running.command.instance_file import InstanceFile, Output, write_all
 from train.running.folder.resume import RecordedRun
-from train.running.folder.run_folder import CONFIG, write_configuration
+from train.running.folder.run_folder import CONFIG, RunFolder, write_configuration
 
 MAPS = pathlib.Path(__file__).parents[2] / "docs" / "maps"
 SMALL = {"num_envs": 4, "rollout_length": 4, "num_minibatches": 1, "eval_episodes": 4, "num_devices": 1}
@@ -105,6 +105,27 @@ def test_the_page_has_the_names_of_the_map(run, town, tmp_path):
     assert [customer["name"] for customer in episode["customers"]] == ["bakery", "farm", "doctor"]
     assert (episode["title"], episode["subtitle"]) == ("market town", "policy of update 1, most probable actions")
     assert "bakery" in (tmp_path / "episode_short day.html").read_text()
+
+
+@pytest.mark.parametrize("command", [evaluate.main, replay.main])
+def test_what_the_reader_assumes_and_what_is_absurd_is_said_and_can_be_given(command, tmp_path, monkeypatch, capsys):
+    """35 and 50 miles an hour are 56.33 and 80.47 km an hour; the one customer is 50 km away, 75 minutes in all."""
+
+    def ends_here(*_):
+        raise UserError("no further")
+
+    monkeypatch.setattr(RunFolder, "load", ends_here)
+    path = tmp_path / "one.csv"
+    path.write_text("x,y,demand,open,close,servicetime\n0,0,0,0,900,0\n30,40,1,0,800,0\n")
+    words = ["--run", "truck_drone_tours", "--instance", str(path), "--env.units.length", "km"]
+    for given in ([], ["--env.drone_speed", "60"]):
+        with pytest.raises(UserError, match="no further"):
+            command([*words, *given, *(["--out", str(tmp_path)] if command is replay.main else [])])
+        said = capsys.readouterr().err
+        drone = [] if given else ["drone_speed 80.47"]
+        start = ", ".join(["assumed, as the file does not say it: units.time min", "truck_speed 56.33", *drone])
+        assert f"{start}, truck_capacity 1400" in said
+        assert f"no customer is within 30, the nearest needs {2 * 50 / (60 if given else 80.4672) * 60:g}" in said
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,9 @@ import dataclasses
 import functools
 import os
 import pathlib
+import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +18,7 @@ from jaxvrp import Environment, InstanceFiles, TimeStep, registry
 from jaxvrp.actor import Actor
 from jaxvrp.episodes import record_episodes
 from jaxvrp.io.command_line import UserError, refuse_overwriting, refuse_unwritable
+from jaxvrp.io.messages import warn
 from jaxvrp.io.other_problems import other_problem
 from jaxvrp.io.problem_files import only_problem
 from jaxvrp.policies.environment import changed_parameters
@@ -51,7 +53,8 @@ class Played:
 class InstanceFile:
     """A problem in a file, and the run that plays it, in the sizes and with the physics of the problem.
 
-    `row` says which problem of the file it is, from 0; None if it has but one.
+    `row` says which problem of the file it is, from 0; None if it has but one. `assumed` is what the reader of the file
+    assumed, in words.
     """
 
     path: pathlib.Path
@@ -59,6 +62,7 @@ class InstanceFile:
     files: InstanceFiles
     problem: Any
     folder: RunFolder
+    assumed: str
 
     @classmethod
     def open(
@@ -83,7 +87,7 @@ class InstanceFile:
             raise UserError(f"--env.{double[0]}: {path} says what it is; leave one of them out")
         _make(changed_parameters(made, keywords, {**changes, **parameters}), f"--instance {path}: ")
         folder = RunFolder(run, {**changes, **parameters}, trust=trust)
-        return cls(pathlib.Path(path), row, files, problem, folder)
+        return cls(pathlib.Path(path), row, files, problem, folder, assumed_words(files, path, given))
 
     @property
     def name(self) -> str:
@@ -155,6 +159,43 @@ def given_to(files: InstanceFiles, path: str | os.PathLike, values: Mapping[str,
     except ValueError as error:
         raise UserError(f"--env.{error}") from None
     return given
+
+
+def assumed_words(files: InstanceFiles, path: str | os.PathLike, given: Mapping[str, Any]) -> str:
+    """What the reader of a file assumed, but for what is given; "" if nothing."""
+    taken = given_to(files, path, given)
+    found = files.assumed(path, **taken).items()
+    return ", ".join(f"{name} {_amount(value)}" for name, value in found if name not in given)
+
+
+def _amount(value: Any) -> str:
+    if isinstance(value, tuple):
+        return " and ".join(map(_amount, value))
+    return value if isinstance(value, str) else f"{value:.4g}"
+
+
+class Opened(Protocol):
+    """A problem of a file in an environment, with what its reader assumed, in words."""
+
+    @property
+    def files(self) -> InstanceFiles: ...
+
+    @property
+    def problem(self) -> Any: ...
+
+    @property
+    def env(self) -> Environment: ...
+
+    @property
+    def assumed(self) -> str: ...
+
+
+def show_warnings(opened: Opened, name: str = "") -> None:
+    """Say on stderr what was assumed, and what in the problem is absurd, a line each, after the `name` of a file."""
+    if opened.assumed:
+        print(f"{name}assumed, as the file does not say it: {opened.assumed}; else --env.KEY VALUE", file=sys.stderr)
+    for warning in opened.files.inspect(opened.problem, opened.env).warnings:
+        warn(f"{name}{warning}")
 
 
 def _given(files: InstanceFiles, path: str, values: Mapping[str, Any]) -> dict[str, Any]:
