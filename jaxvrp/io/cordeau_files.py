@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -39,10 +40,12 @@ def read_numbers(path: str | os.PathLike) -> tuple[Numbers, dict[str, np.ndarray
     return {**header, "requests": requests}, {name: np.array([node[name] for node in kept]) for name in COLUMNS}
 
 
-def begins_with_numbers(line: Line) -> bool:
-    """Whether a first line may be a header: most of its words, two or more, are numbers."""
-    words = line.words()
-    return len(words) > 1 and 2 * sum(map(line.is_number, words)) > len(words)
+def begins_with_header(first: Sequence[Line]) -> bool:
+    """Whether the first lines are a header, as long as it should be or above the line of a node: mostly numbers."""
+    counts = [len(line.words()) for line in first]
+    numbers = sum(map(first[0].is_number, first[0].words()))
+    has_length = counts[0] == len(HEADER) or counts[1:] == [len(COLUMNS)]
+    return has_length and 2 * numbers > counts[0] > 1
 
 
 def _numbers(line: Line, names: tuple[str, ...]) -> Numbers:

@@ -31,12 +31,12 @@ class DamagedFileError(ValueError):
 class FileFormat(NamedTuple):
     """A format of problem files: its name in messages, and the function that reads a problem, or a batch `[B]`.
 
-    Of a text file, whether its first line `shows` the format; None where another ending does.
+    Of a text file, whether its first two lines `show` the format; None where another ending does.
     """
 
     name: str
     read: Callable[[str | os.PathLike], Any]
-    shows: Callable[[Line], bool] | None = None
+    show: Callable[[Sequence[Line]], bool] | None = None
 
 
 def read_problems(
@@ -73,10 +73,10 @@ def _read(path: str | os.PathLike, file_format: FileFormat) -> Any:
     except UnreadableError:
         raise
     except ValueError as error:
-        first = read_lines(path, "a text", least=0)[:1] if file_format.shows else []
-        if not (file_format.shows and first):
+        first = read_lines(path, "a text", least=0)[:2] if file_format.show else []
+        if not (file_format.show and first):
             raise
-        kind = DamagedFileError if file_format.shows(first[0]) else UnknownFormatError
+        kind = DamagedFileError if file_format.show(first) else UnknownFormatError
         raise kind(str(error)) from None
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxvrp.envs.darp.problem.instance import Instance, load, make_instance
-from jaxvrp.io.cordeau_files import begins_with_numbers, read_numbers
+from jaxvrp.io.cordeau_files import begins_with_header, read_numbers
 from jaxvrp.io.problem_files import FileFormat, read_problems
 from jaxvrp.io.whole_files import write_text
 
@@ -100,7 +100,7 @@ def write_cordeau(path: str | os.PathLike, instance: Instance) -> None:
 def read_instances(path: str | os.PathLike) -> list[Instance]:
     """The problem of a Cordeau `.txt`, or those of an `.npz` of `jaxvrp.envs.darp.save`; errors as `read_cordeau`."""
     formats = {
-        ".txt": FileFormat("Cordeau", read_cordeau, begins_with_numbers),
+        ".txt": FileFormat("Cordeau", read_cordeau, begins_with_header),
         ".npz": FileFormat("jaxvrp.envs.darp.save", load),
     }
     return read_problems(path, formats, lambda instance: instance.demand.shape[:-1])

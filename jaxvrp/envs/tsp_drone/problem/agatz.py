@@ -64,8 +64,9 @@ def read_agatz(path: str | os.PathLike) -> Instance:
     return make_instance(locs, **paces, max_flight=max_flight, no_fly=no_fly)
 
 
-def begins_like_agatz(line: Line) -> bool:
-    """Whether a first line may be that of an instance: a comment, a limit, or one number."""
+def begins_like_agatz(first: Sequence[Line]) -> bool:
+    """Whether the first line may be that of an instance: a comment, a limit, or one number."""
+    line = first[0]
     return line.text.startswith(("/*", "#")) or line.is_number(line.only_word())
 
 
