@@ -1,0 +1,33 @@
+"""A row by its index is the same row in each form, and a TPU gathers nothing."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxvrp import rows
+
+TABLES = {
+    "times without end": np.array([0.0, np.inf, -3.5, 1e12], np.float32),
+    "places": np.array([[1, -2], [np.pi, 0], [-np.inf, 5e-12]], np.float32),
+    "counts": np.array([2**31 - 1, -(2**31), 0], np.int32),
+    "flags": np.array([True, False, True]),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_both_forms_give_the_row_to_the_last_bit(name):
+    table = jnp.asarray(TABLES[name])
+    for index, expected in enumerate(TABLES[name]):
+        for form in (rows.row_at, rows._selected, rows._gathered):
+            found = form(table, jnp.int32(index))
+            assert found.dtype == table.dtype
+            np.testing.assert_array_equal(found, expected)
+
+
+def test_a_tpu_gathers_nothing():
+    batch = jax.ShapeDtypeStruct((8, 3, 2), jnp.float32), jax.ShapeDtypeStruct((8,), jnp.int32)
+    program = jax.jit(jax.vmap(rows.row_at)).trace(*batch)
+    text = {name: program.lower(lowering_platforms=(name,)).as_text() for name in ("cpu", "cuda", "tpu")}
+    assert "stablehlo.gather" in text["cpu"] and "stablehlo.gather" in text["cuda"]
+    assert "stablehlo.gather" not in text["tpu"]
