@@ -6,10 +6,12 @@ import collections
 import json
 import math
 import os
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from jaxvrp.io.messages import shown
+from jaxvrp.io.problem_files import UnknownFormatError
 from jaxvrp.io.whole_files import UnreadableError, decode_text, read_bytes
 
 DEEPEST = 32
@@ -30,8 +32,12 @@ EXACT = 2**53
 """Up to here a number with a point says which whole number it is."""
 
 
-def read_json(path: str | os.PathLike, remedy: str) -> Any:
-    """The content of a JSON file.
+NAMED = re.compile(rb'"format"\s*:\s*"([^"\\]*)"')
+"""Where a JSON text names a format, its own or that of a part."""
+
+
+def read_json(path: str | os.PathLike, remedy: str, formats: Sequence[str] = ()) -> Any:
+    """The content of a JSON file; one that names formats, but none of `formats`, is not parsed.
 
     Stricter than JSON, so that nothing is lost or fails later: a key stands once in its object, numbers are finite,
     whole numbers have up to `MOST_DIGITS` digits, and at most `DEEPEST` lists and objects are nested. A number without
@@ -39,9 +45,18 @@ def read_json(path: str | os.PathLike, remedy: str) -> Any:
 
     Raises:
         UnreadableError: it is something else; one line that names the file, what is wrong, and the remedy.
+        UnknownFormatError: it names other formats; a line.
         OSError: it cannot be read.
     """
     content = read_bytes(path, LARGEST_JSON)
+    named = [name.decode(errors="replace") for name in NAMED.findall(content)] if formats else []
+    if named and not set(named) & set(formats):
+        raise UnknownFormatError(f"{path}: format is {shown(named[0])}; it must be one of: {', '.join(formats)}")
+    return json_in(content, path, remedy)
+
+
+def json_in(content: bytes, path: str | os.PathLike, remedy: str) -> Any:
+    """The value of the bytes of a JSON text, as of `read_json`; `path` is where they are from."""
     if sum(map(content.count, (b",", b"[", b"{"))) > MOST_VALUES:
         raise UnreadableError(f"{path} holds more than {MOST_VALUES} values", "give a smaller file")
     text = decode_text(content, path, remedy)

@@ -23,10 +23,12 @@ import jax.numpy as jnp
 
 from jaxvrp import fields
 from jaxvrp.environment import State
+from jaxvrp.io.arrays import MEMBER, MOST_ARRAYS
 from jaxvrp.io.command_line import UserError
+from jaxvrp.io.json_files import LARGEST_JSON, json_in
 from jaxvrp.io.machine_memory import in_words
 from jaxvrp.io.messages import printable, shown
-from jaxvrp.io.whole_files import read_bytes, write_whole
+from jaxvrp.io.whole_files import UnreadableError, read_bytes, write_whole
 from jaxvrp.policies.choice import likeliest_actions
 from jaxvrp.policies.environment import playing_environment
 from jaxvrp.policies.folder import LARGEST_POLICY, by_place, refuse_dotted_paths
@@ -96,10 +98,13 @@ def read_program(path: pathlib.Path, *, trust: bool) -> Policy:
     """
     content = read_bytes(path, LARGEST_POLICY)
     try:
+        if content.count(MEMBER) > MOST_ARRAYS:
+            raise ValueError(f"it holds more than {MOST_ARRAYS} files")
         with zipfile.ZipFile(io.BytesIO(content)) as file:
-            if sum(member.file_size for member in file.infolist()) > LARGEST_POLICY:
-                raise ValueError(f"its content is larger than {in_words(LARGEST_POLICY)}")
-            card, program = json.loads(file.read(CARD)), bytearray(file.read(PROGRAM))
+            for name, largest in {CARD: LARGEST_JSON, PROGRAM: LARGEST_POLICY}.items():
+                if file.getinfo(name).file_size > largest:
+                    raise ValueError(f"its content is larger than {in_words(largest)}")
+            card, program = json_in(file.read(CARD), CARD, REMEDY), bytearray(file.read(PROGRAM))
         if card["version"] != VERSION:
             raise ValueError(f"another version wrote it ({shown(card['version'])}, not {VERSION})")
         refuse_dotted_paths(card["configuration"]["env"], path, "trust=True", trust=trust)
@@ -110,7 +115,8 @@ def read_program(path: pathlib.Path, *, trust: bool) -> Policy:
     except (UserError, ImportError):
         raise
     except Exception as error:  # zipfile, flatbuffers and JAX raise exceptions of all kinds
-        reason = printable(error, 200) or type(error).__name__
+        said = error.what if isinstance(error, UnreadableError) else error
+        reason = printable(said, 200) or type(error).__name__
         raise ValueError(f"{path} is no readable policy ({reason}); {REMEDY}") from None
 
     def decide(memory: Memory, state: State) -> tuple[ByRole, Memory]:

@@ -13,6 +13,7 @@ from jaxvrp.envs.dispatch import moment
 from jaxvrp.envs.dispatch.env import Dispatch
 from jaxvrp.envs.dispatch.moment import Moment
 from jaxvrp.envs.dispatch.played import PlayedDay, day_of
+from jaxvrp.envs.dispatch.problem import day_file
 from jaxvrp.envs.dispatch.problem.cordeau import NOTICE, read_cordeau
 from jaxvrp.envs.dispatch.problem.day_file import REMEDY, NamedDay, day_in, read_days, unservable
 from jaxvrp.envs.dispatch.problem.instance import Instance
@@ -45,7 +46,7 @@ def read(path: str | os.PathLike, **given: float) -> Sequence[NamedDay | Moment]
             raise UnknownFormatError(str(error)) from None
     if suffix != ".json":
         return read_days(path)
-    content = read_json(path, REMEDY)
+    content = read_json(path, REMEDY, (day_file.FORMAT, moment.FORMAT))
     if isinstance(content, dict) and content.get("format") == moment.FORMAT:
         return [moment.moment_in(content, path)]
     return [day_in(content, path)]

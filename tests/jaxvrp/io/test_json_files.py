@@ -9,7 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jaxvrp.io import json_files
+from jaxvrp.io.command_line import UserError
 from jaxvrp.io.json_files import parse_json, plain, read_json
+from jaxvrp.io.problem_files import UnknownFormatError
+from train import solve
 
 SCALARS = (
     st.none()
@@ -86,6 +90,21 @@ def test_a_late_second_key_is_found_in_linear_time(tmp_path):
     with pytest.raises(ValueError, match=r"^the key 'k199999' stands twice in an object$"):
         parse_json(f'{text[:-1]}, "k199999": 1}}')
     assert time.process_time() - start < 5  # counting each name took minutes
+
+
+def test_a_file_that_names_its_format_is_parsed_once(tmp_path, monkeypatch):
+    parsed = []
+    monkeypatch.setattr(json_files, "parse_json", lambda text: parsed.append(text) or parse_json(text))
+    path = tmp_path / "map.json"
+    path.write_text('{"horizon": 1, "format" : "jaxvrp-truck-drone-1"}')
+    with pytest.raises(UserError, match="truck_drone: "):
+        solve.open_problem(path)
+    assert len(parsed) == 1
+    # The format of a part comes first, and a name quotes another.
+    path.write_text(r'{"name": "\"format\": \"b\"", "day": {"format": "a"}, "format": "moment"}')
+    assert read_json(path, "write another", ("moment",))["format"] == "moment"
+    with pytest.raises(UnknownFormatError, match=r"map\.json: format is 'a'; it must be one of: b$"):
+        read_json(path, "write another", ("b",))
 
 
 def test_files_that_take_long_are_refused_before_they_are_parsed(tmp_path):

@@ -270,7 +270,18 @@ def test_mistakes_are_one_line(shipped, tmp_path):
         card = json.loads(sound.read("policy.json"))
         file.writestr("policy.json", json.dumps({name: value for name, value in card.items() if name != "about"}))
         file.writestr("program", sound.read("program"))
+    with zipfile.ZipFile(tmp_path / "members.jaxpolicy", "w") as file:
+        for number in range(1_001):
+            file.writestr(str(number), "")
+    for name, card in {"large": " " * 2**25, "many": f"[{'[],' * 500_000}[]]", "deep": "[" * 10_000}.items():
+        with zipfile.ZipFile(tmp_path / f"{name}.jaxpolicy", "w", zipfile.ZIP_DEFLATED) as file:
+            file.writestr("policy.json", card)
+            file.writestr("program", "")
     says = {
+        "members.jaxpolicy": "(it holds more than 1000 files)",
+        "large.jaxpolicy": "(its content is larger than 16.8 MB)",
+        "many.jaxpolicy": "(policy.json holds more than 1000000 values); export the policy anew",
+        "deep.jaxpolicy": "(policy.json is no JSON (more than 32 lists and objects within each other))",
         "nameless.jaxpolicy": "nameless.jaxpolicy is no readable policy ('about')",
         "vrpd": "did you mean 'vrpd_tw'",
         "run": "run is not the folder of a policy, but of a run; load what `jaxvrp export RUN FOLDER` wrote, with ",

@@ -131,7 +131,7 @@ def read_days(path: str | os.PathLike) -> list[NamedDay]:
     """
     formats = {
         ".npz": FileFormat("jaxvrp.envs.dispatch.save", _load_quietly),
-        ".json": FileFormat(FORMAT, lambda path: day_in(read_json(path, REMEDY), path)),
+        ".json": FileFormat(FORMAT, lambda path: day_in(read_json(path, REMEDY, (FORMAT,)), path)),
     }
     found = read_problems(path, formats, lambda read: () if isinstance(read, NamedDay) else read.load.shape[:-1])
     return [each if isinstance(each, NamedDay) else _warned(_numbered(each), path) for each in found]

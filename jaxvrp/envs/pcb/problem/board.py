@@ -34,6 +34,9 @@ from jaxvrp.io.limits import LEAST
 
 FORMAT = "jaxvrp-pcb-1"
 
+MOST = {"components": 10_000, "pins": 10_000}
+"""Tables hold a number for each pair of them."""
+
 
 def _array(axis: str | None = None, inner: tuple[int, ...] = (), **look: Any) -> Any:
     """A field of `Board`, with its `ArrayField` as metadata."""
@@ -141,6 +144,8 @@ def check(board: Board) -> None:
     for what, count in counts.items():
         if count == 0:
             raise ValueError(f"a board without {what} has no wire to shorten; give at least one")
+        if count > MOST.get(what, count):
+            raise ValueError(f"a board of {count} {what}; up to {MOST[what]} are played, so give a smaller one")
     check_shapes(SCHEMA, board, counts)
     board = jax.tree.map(np.asarray, board)
     if not (np.isfinite(board.outline) & (board.outline >= LEAST)).all():

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxvrp.envs.pcb.problem.board import make_board
+from jaxvrp.envs.pcb.problem.board import MOST, make_board
 from jaxvrp.envs.pcb.problem.netlist import Netlist, make_netlist
 from jaxvrp.io.text_lines import Line, read_lines
 
@@ -137,6 +137,7 @@ def _read_nodes(path: Path) -> dict[str, _Node]:
     nodes: dict[str, _Node] = {}
     for line, marked in content:
         words, mark = _unmarked(marked)
+        line.expect(len(nodes) < MOST["components"], f"at most {MOST['components']} parts", "give a smaller board")
         row = line.fields(("name", "width", "height"), words)
         line.expect(row["name"] not in nodes, f"a new name, found {row['name']!r} again", "rename it")
         size = (line.real("width", row["width"]), line.real("height", row["height"]))
@@ -181,6 +182,7 @@ def _read_nets(path: Path, index: dict[str, int]) -> tuple[list[str], list[tuple
         # A part may stand there alone, or with nothing but the direction.
         is_central = len(words) <= 2 or words[2:] == [":"]
         row = line.fields(("part", "direction", ":", "x", "y"), [*words, *PIN[len(words) :]] if is_central else words)
+        line.expect(len(pins) < MOST["pins"], f"at most {MOST['pins']} pins", "give a smaller board")
         line.expect(len(nets) > 0, "'NetDegree : degree name' before the first pin", "add it")
         line.expect(row["part"] in index, f"a part of the .nodes file, found {row['part']!r}", "correct the name")
         pins.append((index[row["part"]], len(nets) - 1, line.real("x", row["x"]), line.real("y", row["y"])))

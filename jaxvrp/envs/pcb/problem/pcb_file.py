@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import decimal
+import functools
 import itertools
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxvrp.envs.pcb.problem.board import make_board
+from jaxvrp.envs.pcb.problem.board import MOST, make_board
 from jaxvrp.envs.pcb.problem.netlist import Component, Drawn, Net, Netlist, PcbFile, Pin
 from jaxvrp.io.limits import LARGEST
 from jaxvrp.io.text_lines import Line, read_lines
@@ -102,26 +103,29 @@ class _Reader:
             wanted = f"{' or '.join(f'{name}=...' for name in names)} or '{until}', found {line.text[:30]!r}"
             line.expect(bool(equals) and name in names, wanted)
             line.expect(name not in found, f"{name} once, found it again", "remove one of the two")
-            found[name] = None if name == "hpwl" else _value(line, name, word)
+            found[name] = None if name == "hpwl" else _reading(name)(line, word)
         return found
 
 
 def _row(line: Line, names: tuple[str, ...]) -> dict[str, Any]:
     """The values of a line with commas."""
-    return {name: _value(line, name, word) for name, word in line.fields(names).items()}
+    return {name: _reading(name)(line, word) for name, word in line.fields(names).items()}
 
 
-def _value(line: Line, name: str, word: str) -> Any:
-    if name in UNREAD:
-        return None
-    name = name.removesuffix(" a").removesuffix(" b")
+@functools.cache
+def _reading(field: str) -> Callable[[Line, str], Any]:
+    """How the value of a field is read from its line and word."""
+    name = field.removesuffix(" a").removesuffix(" b")
+    if field in UNREAD:
+        return lambda line, word: None
     if name in TEXTS:
-        return word
+        return lambda line, word: word
     if name in PLACES:
-        return line.exact(name, word)
+        return lambda line, word: line.exact(name, word)
     if name in LENGTHS:
-        return line.real(name, word)
-    return line.whole(name, word, 0 if name in ("index", "power_rail") else None)
+        return lambda line, word: line.real(name, word)
+    least = 0 if name in ("index", "power_rail") else None
+    return lambda line, word: line.whole(name, word, least)
 
 
 class _Net(NamedTuple):
@@ -189,6 +193,7 @@ def _read_nodes(reader: _Reader) -> Nodes:
     opening = reader.mark("nodes begin")
     for line in reader.rows("nodes"):
         row = _row(line, NODE)
+        line.expect(len(nodes) < MOST["components"], f"at most {MOST['components']} components", "give a smaller board")
         line.expect(row["id"] not in nodes, f"a new id, found {row['id']} again", "renumber it")
         for name in ("size_x", "size_y"):
             line.expect(row[name] >= 0, f"{name} of at least 0, found {row[name]}")
@@ -247,6 +252,7 @@ def _read_edges(reader: _Reader, nodes: Nodes) -> tuple[Pads, dict[int, _Net]]:
         same = (net.label, net.power_rail) == (label, rail)
         line.expect(same, f"name and power_rail of net {label.id} as in line {net.line.number}", "make them the same")
         pair = frozenset(_read_end(line, row, end, nodes, pads) for end in "ab")
+        line.expect(len(pads) <= MOST["pins"], f"at most {MOST['pins']} pads", "give a smaller board")
         line.expect(len(pair) == 2, "two different pads, found one twice", "remove the line")
         line.expect(pair not in net.edges, "each pair of pads once, found it again", "remove one of the two")
         net.edges.add(pair)
@@ -278,7 +284,7 @@ def _read_corners(reader: _Reader) -> dict[str, decimal.Decimal]:
         name, word = line.fields(("name", "value")).values()
         name = name.lower()
         line.expect(name in CORNERS and name not in corners, f"each of {', '.join(CORNERS)} once")
-        corners[name] = _value(line, name, word)
+        corners[name] = _reading(name)(line, word)
     opening.expect(len(corners) == len(CORNERS), f"lines of {', '.join(CORNERS)} below", "add what is missing")
     for axis in "xy":
         low, high = float(corners[f"bb_min_{axis}"]), float(corners[f"bb_max_{axis}"])

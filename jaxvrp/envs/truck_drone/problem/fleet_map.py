@@ -439,7 +439,7 @@ def read_map(path: str | os.PathLike) -> FleetMap:
         OSError: it cannot be read.
     """
     try:
-        content = read_json(path, "write a map as docs/your_map.md describes")
+        content = read_json(path, "write a map as docs/your_map.md describes", (FORMAT,))
     except ValueError as error:
         if Path(path).suffix.lower() == ".json":
             raise

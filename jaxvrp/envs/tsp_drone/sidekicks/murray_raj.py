@@ -37,6 +37,9 @@ EARTH, POUND, GRAVITY, FRAME = 6378100.0, 0.453592, 9.8, 1.5
 MOST_DRONES = 4
 """In each table of vehicles."""
 
+MOST_NODES = 250
+"""Of a folder: the tables of times of all its instances take 200 MB then."""
+
 
 def read_murray_raj(
     folder: str | os.PathLike, vehicles: str | os.PathLike, *, num_drones: int, battery: bool = False
@@ -72,6 +75,7 @@ class _Places:
 
     def __init__(self, folder: Path):
         lines = _table(folder / LOCATIONS, 6)
+        lines[-1].expect(len(lines) <= MOST_NODES, f"at most {MOST_NODES} nodes, found {len(lines)}", "take fewer")
         rows = np.array([[line.real("a number", word) for word in line.separated(6)] for line in lines])
         for node, (line, row) in enumerate(zip(lines, rows, strict=True)):
             line.expect(row[0] == node and row[1] == min(node, 1), f"node {node}, of type {min(node, 1)}")

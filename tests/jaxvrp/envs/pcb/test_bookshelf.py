@@ -171,6 +171,16 @@ BROKEN = {
 }
 
 
+BROKEN |= {
+    "many parts": (
+        "nodes",
+        NODES + "".join(f"n{i} 1 1\n" for i in range(10_001)),
+        "expected at most 10000 parts; give",
+    ),
+    "many pins": ("nets", NETS + 10_001 * NETS.splitlines(True)[-1], "expected at most 10000 pins; give a smaller"),
+}
+
+
 @pytest.mark.parametrize(("suffix", "content", "message"), BROKEN.values(), ids=BROKEN)
 def test_a_broken_file_is_named_with_line_expectation_and_remedy(write_all, suffix, content, message):
     path = write_all({f"hand.{suffix}": content})

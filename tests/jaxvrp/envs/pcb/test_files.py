@@ -191,6 +191,16 @@ def test_a_broken_file_is_named_with_line_expectation_and_remedy(write, content,
     assert text.startswith(str(path)) and message in text and "; " in text and "\n" not in text
 
 
+def test_a_board_whose_tables_no_memory_holds_is_refused_as_it_is_read(write):
+    part, edge = (TWO_PARTS.splitlines()[row] for row in (9, 17))
+    parts = "\n".join(f"{number}{part.strip()[1:]}" for number in range(6, 10_006))
+    with pytest.raises(ValueError, match=r"line 10009: expected at most 10000 components; give a smaller board$"):
+        read_pcb(write(edited(10, part, f"{part}\n{parts}")))
+    pads = "\n".join(f"5,0{edge.strip()[3:]}".replace("3,0,1,", f"3,{number},1,") for number in range(10, 10_010))
+    with pytest.raises(ValueError, match=r"line 10015: expected at most 10000 pads; give a smaller board$"):
+        read_pcb(write(edited(18, edge, f"{edge}\n{pads}")))
+
+
 def test_without_optimals_all_targets_are_unknown(write):
     board = read_pcb(write(without(12, 13, 14, 15))).boards[0].board
     assert np.isinf([board.target_wirelength, board.target_hpwl]).all()

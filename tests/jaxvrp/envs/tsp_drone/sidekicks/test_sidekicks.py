@@ -500,6 +500,13 @@ def test_sets_of_published_problems(murray_raj):
         sidekicks("mfstsp_n9_101_2", "--instances")
 
 
+def test_a_folder_of_too_many_nodes_is_refused_before_tables_are_made(tmp_path):
+    rows = "".join(f"{node},{min(node, 1)},47,-122,0,1\n" for node in range(251))
+    (tmp_path / "tbl_locations.csv").write_text(rows)
+    with pytest.raises(ValueError, match="line 251: expected at most 250 nodes, found 251; take fewer"):
+        read_murray_raj(tmp_path, tmp_path / "tbl_vehicles_101.csv", num_drones=1)
+
+
 def test_a_published_file_is_solved(murray_raj, tmp_path):
     file = murray_raj / "20170608T121944818056" / "tbl_locations.csv"
     row = row_of("tbl_vehicles_101.csv", 2, battery=True)
