@@ -13,6 +13,9 @@ TABLES = (("events", "who"), ("stops", "vehicle"), ("ways", "who"), ("parts", ""
 
 IDLE = "nothing to do"
 
+LONG = 1e5
+"""Numbers from here on, as of clocks and maps that begin elsewhere, have all their digits."""
+
 
 def plan_sheets(plan: Mapping[str, Any]) -> list[Sheet]:
     """The table of a plan, a sheet for each vehicle, also idle ones; columns without any entry are left out."""
@@ -34,7 +37,7 @@ def _shown(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else ""
     if isinstance(value, float):
-        return f"{value:.6g}"
+        return f"{value:.6g}" if abs(value) < LONG else f"{round(value, 3):.15g}"
     return "" if value is None else str(value)
 
 

@@ -210,7 +210,7 @@ def _calls(
         picked ^= {name} if is_pickup or name in picked else set()
         request = day.requests.index(name)
         if day.instance.arrival[request] > now + SLACK:
-            arrival = f"{day.moment(day.instance.arrival[request]):g}, after now, {day.moment(now):g}"
+            arrival = f"{day.moment(day.instance.arrival[request]):.13g}, after now, {day.moment(now):.13g}"
             raise ValueError(f"{where}: '{name}' arrives at {arrival}; leave it out until then")
         if name not in cancelled:
             calls.append((request, is_pickup))
@@ -305,7 +305,7 @@ def late(moment: Moment) -> list[tuple[str, str]]:
             end = "pickup" if stop["what"] == PICKUP else "dropoff"
             deadline = getattr(instance, f"{end}_deadline")[int(plans.stops[REQUEST, v, k])]
             if plans.start[v, k] > deadline + 2 * SLACK:
-                times = f"begins at {stop['begin']:g}, after its deadline, {day.moment(deadline):g}"
+                times = f"begins at {stop['begin']:.13g}, after its deadline, {day.moment(deadline):.13g}"
                 found.append((stop["request"], f"{stop['what']} of {stop['request']} {times}"))
         if instance.depot is not None:
             found += [(name, words) for words in _late_home(moment, v, name)]
@@ -319,7 +319,7 @@ def _late_home(moment: Moment, v: int, name: str) -> list[str]:
     )
     found = []
     if (last := home[v].max()) > instance.horizon + 2 * SLACK:
-        found.append(f"{name} is home at {moment.day.moment(last):g}, after the horizon")
+        found.append(f"{name} is home at {moment.day.moment(last):.13g}, after the horizon")
     if (trip[v] > instance.max_trip[v] + 2 * SLACK).any():
         found.append(f"{name} makes a longer trip than its max_trip")
     return found

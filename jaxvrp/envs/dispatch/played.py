@@ -63,6 +63,7 @@ class PlayedDay:
     tracks: dict[int, Track]  # by vehicle
     end: float  # when all vehicles have ended their last stop, or are home
     names: tuple[str, ...] = ()  # of vehicles, by their numbers; () where they have none
+    clock: float = 0.0  # when all times begin, in minutes; see `NamedDay`
 
     def arrival(self, request: int) -> float:
         """When it arrived."""

@@ -278,9 +278,11 @@ function roverMark(svg, vehicle, isDrone = episode.vehicles[vehicle].is_drone) {
 function laneChart(seek, span) {
   const { requests, vehicles } = episode;
   const row = clamp(260 / (vehicles.length + 1), 10, 26);
+  const names = vehicles.map(({ name }) => cut(name, 16));
+  const left = Math.max(44, 12 + 5.5 * Math.max(...names.map((name) => name.length)));
   return chart({
     title: "Requests of each vehicle",
-    left: 44,
+    left,
     range: span,
     seek,
     note: (clock) => (clock === null ? "" : `clock ${shown(clock)}`),
@@ -290,10 +292,10 @@ function laneChart(seek, span) {
     ],
     height: () => row * (vehicles.length + 1) + 24,
     paint(svg, width, x) {
-      vehicles.forEach((_, lane) => {
+      names.forEach((name, lane) => {
         const y = 3 + row * (lane + 0.5);
-        draw("line", { class: "axis", x1: 44, x2: width - 10, y1: 3 + row * (lane + 1), y2: 3 + row * (lane + 1) }, svg);
-        draw("text", { class: "tiny end", x: 38, y: px(y), "dominant-baseline": "central" }, svg, lane);
+        draw("line", { class: "axis", x1: left, x2: width - 10, y1: 3 + row * (lane + 1), y2: 3 + row * (lane + 1) }, svg);
+        draw("text", { class: "tiny end", x: left - 6, y: px(y), "dominant-baseline": "central" }, svg, name);
       });
       requests.forEach((request, at) => {
         const lane = request.vehicle ?? vehicles.length;

@@ -169,7 +169,10 @@ def draw_answers(day: PlayedDay, axes: Any) -> None:
 
 def time_axis(day: PlayedDay, axes: Any, title: str) -> None:
     """The axis of time, and what the panel shows."""
-    axes.set_xlim(0.0, max(1.01 * day.end, 1e-6))
+    end = max(1.01 * day.end, 1e-6)
+    ticks = axes.xaxis.get_major_locator().tick_values(day.clock, day.clock + end)
+    axes.set_xticks(ticks - day.clock, [f"{tick:.10g}" for tick in ticks])
+    axes.set_xlim(0.0, end)
     axes.grid(axis="x", color=GRID, linewidth=0.8)
     axes.set_axisbelow(True)
     axes.set_title(title, fontsize=9.5, loc="left", color=INK, pad=5)
@@ -237,6 +240,7 @@ class _Scene:
         for cover in self.covers:
             cover.set(x=time, width=max(1.01 * day.end - time, 0.0))
         done = len(served) - len(waiting) - len(riding)
-        parts = [f"clock {time:6.1f}", f"{len(known):4d} asked", f"{len(lost):4d} rejected", f"{done:4d} served"]
+        counts = f"{len(known):4d} asked", f"{len(lost):4d} rejected", f"{done:4d} served"
+        parts = [f"clock {day.clock + time:6.1f}", *counts]
         self.picture.headline.set_text(summary(day) if time >= day.end else "   |   ".join(parts))
         return self.drawing.frame()

@@ -64,8 +64,8 @@ def render_episode(env: Dispatch, states: State, path: str | os.PathLike) -> Non
 
 
 def render_of_file(named: NamedDay, env: Dispatch, states: State, path: str | os.PathLike) -> None:
-    """`render_episode` of a day of a file, with the names of its vehicles; errors as there, and of moments."""
-    _write(lambda: dataclasses.replace(day_of(env, states), names=named.vehicles), path)
+    """`render_episode` of a day of a file, with its names and its clock; errors as there, and of moments."""
+    _write(lambda: dataclasses.replace(day_of(env, states), names=named.vehicles, clock=named.clock), path)
 
 
 def _write(day: Callable[[], PlayedDay], path: str | os.PathLike) -> None:

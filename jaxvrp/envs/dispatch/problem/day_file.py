@@ -282,7 +282,7 @@ def unservable(named: NamedDay) -> dict[str, str]:
         within = can & (reached <= most)
         for request in np.flatnonzero((day.load > 0) & can.any(axis=1) & ~within.any(axis=1)).tolist():
             least = np.argmin(np.where(can[request], reached[request], np.inf))
-            times = (f"{named.moment(each[request, least]):g}" for each in (reached, most))
+            times = (f"{named.moment(each[request, least]):.13g}" for each in (reached, most))
             found[request] = words.format(*times)
         can = within
     return {named.requests[request]: found[request] for request in sorted(found)}

@@ -180,6 +180,20 @@ def test_the_page_and_the_picture_of_a_day_have_the_names_of_its_file(town, writ
     assert "<!-- north -->" in drawn and "vehicle 0" not in drawn
 
 
+def test_picture_and_sheets_of_a_day_have_the_times_of_its_file(town, write, tmp_path):
+    """Minutes since 1970: the day of Ada and Ben begins with Ada at 29 000 000."""
+    town.update(horizon=29_000_300)
+    town["requests"] = [
+        ride(name, 29_000_000 + at, dropoff_deadline=29_000_200) for name, at in (("Ada", 0), ("Ben", 60))
+    ]
+    solution = solve.solve(write(json.dumps(town), "town.json"), method="accept")
+    solution.draw(tmp_path / "day.svg")
+    times = [int(time) for time in re.findall(r"<!-- (\d+) -->", (tmp_path / "day.svg").read_text())]
+    assert min(t for t in times if t > 1e6) == 29_000_000 and 29_000_060 <= max(times) < 29_000_100
+    solution.write(tmp_path / "day.html")
+    assert "<td>29000000</td>" in (tmp_path / "day.html").read_text()
+
+
 def test_an_empty_day_is_over_at_once(town, write):
     town["requests"] = []
     plan = solve.solve(write(json.dumps(town), "town.json"), method="accept").plan
