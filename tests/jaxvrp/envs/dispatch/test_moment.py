@@ -296,18 +296,21 @@ def test_parcels_that_are_late_are_said_and_planned(searched):
     assert sorted(stop["departs"] for stop in plan["stops"]) == [60, 116]
 
 
-def test_noise_makes_nothing_late_that_a_moment_cannot_say(write):
+@pytest.mark.parametrize("depot", [False, True], ids=["rides", "parcels"])
+def test_noise_makes_nothing_late_that_a_moment_cannot_say(depot):
     """Some stops of noisy days are late: their moments are written, read and planned again."""
-    content = day_of()
+    content = day_of(depot=depot)
     for request in content["requests"]:
         request["dropoff_deadline"] = request["arrival"] + 20
     day = parse_day({**content, "travel_seed": 3})
-    env = jaxvrp.make("dispatch", num_vehicles=2, max_requests=10, max_stops=20, travel_noise=0.8)
+    fleet = {"scenario": "same_day", "num_vehicles": 1, "num_drones": 1} if depot else {"num_vehicles": 2}
+    env = jaxvrp.make("dispatch", max_requests=10, max_stops=20, travel_noise=0.8, **fleet)
     state, timestep = jax.jit(env.reset_to)(day.instance)
     step, late = jax.jit(env.step), 0
     for _ in range(9):
         choice = int(np.asarray(timestep.action_mask["dispatcher"][0]).nonzero()[0][-1])
-        state, timestep = step(state, {"dispatcher": np.int32([choice]), "vehicle": np.zeros(2, np.int32)})
+        drivers = {} if depot else {"vehicle": np.zeros(2, np.int32)}
+        state, timestep = step(state, {"dispatcher": np.int32([choice]), **drivers})
         written = json.loads(json.dumps(live.moment_of(content, state)))
         read = parse_moment(written)
         late += bool(moments.late(read))
