@@ -116,8 +116,15 @@ def plain(value: Any) -> Any:
     """A JSON value in which null and a key that is left out are the same, and so are `4.0` and 4."""
     if isinstance(value, dict):
         return {name: plain(entry) for name, entry in value.items() if entry is not None}
+    return [plain(entry) for entry in value] if isinstance(value, list | tuple) else as_read(value)
+
+
+def as_read(value: Any) -> Any:
+    """A JSON value as `read_json` gives it: `4.0` is 4."""
+    if isinstance(value, dict):
+        return {name: as_read(entry) for name, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(entry) for entry in value]
+        return [as_read(entry) for entry in value]
     return _whole_if_it_is(value) if isinstance(value, float) else value
 
 

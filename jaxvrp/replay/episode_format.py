@@ -46,7 +46,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jaxvrp import registry
-from jaxvrp.io.json_files import read_json
+from jaxvrp.io.json_files import as_read, read_json
 from jaxvrp.io.messages import shown
 from jaxvrp.io.whole_files import write_text
 from jaxvrp.replay import schema
@@ -146,12 +146,13 @@ def read_episode(path: str | os.PathLike) -> dict[str, Any]:
 
 
 def to_json(episode: dict[str, Any]) -> str:
-    """The text of an episode file, a line for each step.
+    """The text of an episode file, a line for each step; the same for an episode that was read from one.
 
     Raises:
         ValueError: the episode does not follow the format.
     """
     check(episode)
+    episode = as_read(episode)
     head = {name: value for name, value in episode.items() if name != "steps"}
     line = functools.partial(json.dumps, allow_nan=False, ensure_ascii=False)
     lines = [f"{json.dumps(name)}: {line(value)}" for name, value in head.items()]
