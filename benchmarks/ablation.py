@@ -93,8 +93,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         "CPU s": "seconds of all cores for all seeds together, with compilation and evaluation",
     }
     titles = learning.titles_of(jaxvrp.make(**config.env))
-    print(f"{measure.described(header, how)}\n\n{aligned(table(records, titles))}")
-    measure.write_result(args.out, {"machine": header, "protocol": how, "titles": titles, "records": records})
+    report = f"{measure.described(header, how)}\n\n{aligned(table(records, titles))}"
+    measure.write_result(args.out, {"machine": header, "protocol": how, "titles": titles, "records": records}, report)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -85,9 +85,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         "figures": f"means over {config.eval_episodes} fixed instances, whole episodes, deterministic policy; of the "
         "seeds: mean (least to largest)",
     }
-    print(f"{measure.described(header, how)}\n\n{aligned(table(figures, titles))}")
     result = {"machine": header, "protocol": how, "seconds": seconds, "titles": titles, "figures": figures}
-    measure.write_result(args.out, result)
+    measure.write_result(args.out, result, f"{measure.described(header, how)}\n\n{aligned(table(figures, titles))}")
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -169,19 +169,22 @@ def check_result_file(out: pathlib.Path | None, sources: Iterable[str | os.PathL
         refuse_unwritable(out, "--out")
 
 
-def write_result(path: pathlib.Path | None, content: Any) -> None:
-    """Write a result as JSON, whole or not at all, and say so; without a path, do nothing.
+def write_result(path: pathlib.Path | None, content: Any, report: str = "") -> None:
+    """Write a result as JSON, whole or not at all, if there is a path; then print the report, whatever became of it.
 
     Raises:
         UserError: the file cannot be written.
     """
-    if path is None:
-        return
+    written = ""
     try:
-        write_json(path, content)
+        if path is not None:
+            write_json(path, content)
+            written = f"wrote {path}"
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror}; choose another --out") from None
-    print(f"wrote {path}")
+    finally:
+        for said in filter(None, (report, written)):
+            print(said)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -188,12 +188,11 @@ def main(argv: Sequence[str] | None = None) -> None:
         for published in bar:
             bar.set_postfix_str(published.name)
             records.append(solved(published, args))
-    print(f"\n{records[0]['method']}, {args.seconds:g} s an instance\n\n{aligned(table(records, args.seconds))}")
-    if len(sets := table_of_sets(records)) > 1:
-        print(f"\n{aligned(sets)}")
+    tables = [table(records, args.seconds), *(sets for sets in [table_of_sets(records)] if len(sets) > 1)]
+    report = "\n\n".join([f"\n{records[0]['method']}, {args.seconds:g} s an instance", *map(aligned, tables)])
     header = measure.machine(["python", "-m", "benchmarks.solving", *argv], measure.device_name())
     protocol = {"method": records[0]["method"], "seconds": f"{args.seconds:g} an instance, without compilation"}
-    measure.write_result(args.out, {"machine": header, "protocol": protocol, "records": records})
+    measure.write_result(args.out, {"machine": header, "protocol": protocol, "records": records}, report)
 
 
 def _arguments(argv: Sequence[str]) -> argparse.Namespace:

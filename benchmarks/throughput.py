@@ -264,8 +264,8 @@ def main(argv: Sequence[str] | None = None, run: Callable[[Case], Record] = meas
     device = next((record["device"] for record in records if "error" not in record), "unknown")
     header = measure.machine(["python", "-m", "benchmarks.throughput", *argv], device)
     how = protocol(args, records, parameters)
-    print(f"{measure.described(header, how)}\n\n{table(records, subject.labels)}")
-    measure.write_result(args.out, {"machine": header, "protocol": how, "cases": records})
+    report = f"{measure.described(header, how)}\n\n{table(records, subject.labels)}"
+    measure.write_result(args.out, {"machine": header, "protocol": how, "cases": records}, report)
 
 
 def _asked_for(args: argparse.Namespace, parameters: Mapping[str, Any]) -> tuple[Subject, Sequence[Size]]:

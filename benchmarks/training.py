@@ -180,8 +180,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         "repeats": f"{args.repeats} of at least {args.seconds:g} s after a warm-up; medians, and min - max",
         "rollout": "share of the trainer's own rollout, timed alone in turn with train_chunk; update: the rest",
     }
-    print(f"{measure.described(header, how)}\n\n{table(records)}")
-    measure.write_result(args.out, {"machine": header, "protocol": how, "rows": records})
+    report = f"{measure.described(header, how)}\n\n{table(records)}"
+    measure.write_result(args.out, {"machine": header, "protocol": how, "rows": records}, report)
 
 
 def _config(overrides: Sequence[str], network: str, size: Size) -> PPOConfig:

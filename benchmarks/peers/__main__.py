@@ -118,8 +118,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         result["training"] = measure_pairs(LEARNER_PAIRS, argparse.Namespace(**{**vars(args), **updates}))
     header = measure.machine(["python", "-m", "benchmarks.peers", *argv], measure.device_name())
     how = protocol(args)
-    print("\n\n".join([measure.described(header, how), *map(table, result.values())]))
-    measure.write_result(args.out, {"machine": header, "protocol": how, **result})
+    report = "\n\n".join([measure.described(header, how), *map(table, result.values())])
+    measure.write_result(args.out, {"machine": header, "protocol": how, **result}, report)
 
 
 def measure_pairs(pairs: Sequence[Pair], args: argparse.Namespace) -> list[Record]:

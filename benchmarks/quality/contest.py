@@ -108,16 +108,16 @@ def take_turns(turns: Mapping[str, Callable[[], Result]]) -> dict[str, Result]:
 
 
 def show(args: argparse.Namespace, argv: Sequence[str], tables: Iterable[Standings], notes: str) -> None:
-    """Print each table as soon as it is there, then the notes, with what the gaps refer to; write all to `--out`."""
+    """Print each table as soon as it is there, write all to `--out`, print the notes, with what the gaps refer to."""
     shown, references = {}, []
     for title, rows, reference in tables:
         shown[title] = rows
         references.append(reference)
         print(f"\n{title}\n\n{aligned(rows)}", flush=True)
-    print(f"\n{notes.format(reference=', '.join(dict.fromkeys(references)))}")
     header = measure.machine(["python", "-m", "benchmarks.quality", *argv], measure.device_name())
     options = {name: str(value) if isinstance(value, pathlib.Path) else value for name, value in vars(args).items()}
-    measure.write_result(args.out, {"machine": header, "options": options, "tables": shown})
+    said = f"\n{notes.format(reference=', '.join(dict.fromkeys(references)))}"
+    measure.write_result(args.out, {"machine": header, "options": options, "tables": shown}, said)
 
 
 def best_of(

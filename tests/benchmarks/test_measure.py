@@ -96,5 +96,13 @@ def test_json_is_written_whole_or_not_at_all(tmp_path):
         measure.write_result(path, {"x": object()})
     assert json.loads(path.read_text()) == {"x": 1}
     assert [file.name for file in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_a_result_is_written_before_its_report_is_printed_which_comes_even_so(tmp_path, capsys, monkeypatch):
+    path = tmp_path / "a.json"
+    monkeypatch.setattr("builtins.print", lambda said, shown=print: shown(said, path.exists()))
+    measure.write_result(path, {}, "a table")
+    assert capsys.readouterr().out == f"a table True\nwrote {path} True\n"
     with pytest.raises(UserError, match=r"cannot write .*; choose another --out"):
-        measure.write_result(tmp_path / "no" / "a.json", {})
+        measure.write_result(tmp_path / "no" / "a.json", {}, "a table")
+    assert capsys.readouterr().out == "a table True\n"
