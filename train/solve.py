@@ -47,6 +47,7 @@ from train.running.command.instance_file import (
     best_episode,
     check_output,
     draw_plan,
+    episodes_of,
     given_to,
     show_warnings,
     write_all,
@@ -58,8 +59,8 @@ from train.running.loop.progress import LINE, Bar
 PAGE = ".html"
 """The ending of a plan that is a page."""
 
-TRIES = 64
-"""Sampled episodes of a policy between two looks at the clock."""
+LOTS = (64, 16, 4, 1)
+"""Sampled episodes of a policy between two looks at the clock: the most for which time is left."""
 
 TOGETHER = 16
 """Problems that are solved in one program: with more, a killed process would lose more."""
@@ -457,10 +458,13 @@ def _policy(
     def play(key: jax.Array, seconds: float) -> Iterator[Searched]:
         (best,) = _once(env, instance, _episodes(lambda env: deterministic, tries=1))(key, seconds)
         yield best
-        program, now = _episodes(lambda env: sampling, tries=TRIES), best.seconds
+        programs = {tries: _episodes(lambda env: sampling, tries=tries) for tries in LOTS}
+        now = of_each = best.seconds
         while now < seconds:
+            tries = next((each for each in LOTS if episodes_of(each) * of_each <= seconds - now), LOTS[-1])
             key, sample_key = jax.random.split(key)
-            found = _timed(program, env, instance, sample_key)
+            found = _timed(programs[tries], env, instance, sample_key)
+            of_each = found.seconds / episodes_of(tries)
             now += found.seconds
             best = (found if found.cost < best.cost else best)._replace(seconds=now)
             yield best

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import jaxvrp
-from jaxvrp import registry
+from jaxvrp import registry, toolbox
 from jaxvrp.envs import pcb, tsp_drone
 from jaxvrp.envs.darp import generate_dataset, save, solution_report
 from jaxvrp.envs.darp.baselines import timed_search
@@ -483,6 +483,22 @@ def test_a_map_is_solved_by_search():
     drives = [event["end"] for event in solution.plan["truck"] if event["what"] == "drive"]
     assert max(drives) <= last == solution.plan["summary"]["end"]
     np.testing.assert_allclose(solution.cost, solution.plan["cost"])
+
+
+@pytest.mark.parametrize(("seconds", "lots"), [(3.0, [4, 4, *7 * [1]]), (12.0, [64, 4, *7 * [1]]), (0.1, [])])
+def test_the_samples_of_a_policy_end_at_their_limit(monkeypatch, seconds, lots):
+    """Each episode takes an eighth of a second; of several tries, the best is played again beside up to 15 others."""
+    played = []
+    monkeypatch.setattr(solve, "_episodes", lambda make, *, tries: tries)
+
+    def timed(tries, env, instance, key):
+        played.append(tries)
+        return toolbox.Searched({64: 80, 16: 32, 4: 8, 1: 1}[tries] / 8, 1.0, {})
+
+    monkeypatch.setattr(solve, "_timed", timed)
+    reports = list(solve._policy(None, None, None, None)(jax.random.key(0), seconds))
+    assert played == [1, *lots] and len(reports) == len(played)
+    assert reports[-1].seconds == max(seconds, 1 / 8)
 
 
 @pytest.mark.slow

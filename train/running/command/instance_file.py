@@ -260,6 +260,11 @@ def write_all(outputs: Sequence[Output], report: str) -> None:
         raise UserError("; ".join(failures))
 
 
+def episodes_of(tries: int) -> int:
+    """How many episodes `best_episode` plays of so many tries."""
+    return tries + min(tries, AT_ONCE) if tries > 1 else 1
+
+
 def best_episode(
     env: Environment, actor: Actor, instance: Any, key: jax.Array, *, tries: int, cost: Cost | None = None
 ) -> tuple[Any, ByRole, dict[str, jax.Array]]:
