@@ -24,7 +24,7 @@ import jaxvrp
 from jaxvrp import registry
 from jaxvrp.io.command_line import Parser, UserError, positive, refuse_overwriting, refuse_unwritable
 from jaxvrp.io.messages import installing
-from jaxvrp.io.whole_files import UNFINISHED
+from jaxvrp.io.whole_files import UNFINISHED, try_to_write
 from jaxvrp.policies import program
 from jaxvrp.policies.actors import build_actors
 from jaxvrp.policies.folder import read_card, write_policy
@@ -58,6 +58,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         )
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f"{out} is no new or empty folder; give another one, or a file {out.stem}{program.ENDING}")
+    try:
+        try_to_write(next(parent for parent in out.absolute().parents if parent.is_dir()) / out.name)
+    except OSError as error:
+        raise UserError(f"cannot write {out}: {error.strerror}; choose another folder") from None
     command = training_command(folder.recorded, args.config)
     run = folder.load(args.checkpoint)
     config = folder.recorded.config

@@ -1,5 +1,6 @@
 """Policies alone: exported from runs, found by name, and those that are shipped play as their cards say."""
 
+import errno
 import json
 import pathlib
 import shlex
@@ -124,6 +125,18 @@ def test_a_program_is_the_policy_of_the_first_seed(run, exported, tmp_path, caps
         export.main([str(run), str(out), "--episodes", "3"])
     with pytest.raises(UserError, match=r"cannot write .*nowhere.*; choose another file"):
         export.main([str(run), str(tmp_path / "nowhere" / "policy.jaxpolicy")])
+
+
+def test_a_full_disk_is_known_before_the_policy_plays(tmp_path, monkeypatch):
+    def full(partial, content):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(pathlib.Path, "write_bytes", full)
+    monkeypatch.setattr(export, "measured", lambda *_: pytest.fail("it plays"))
+    out = tmp_path / "new" / "policy"
+    with pytest.raises(UserError, match=rf"^cannot write {out}: No space left on device; choose another folder$"):
+        export.main(["truck_drone_basic", str(out)])
+    assert list(tmp_path.iterdir()) == []
 
 
 def damaged_card(folder, **changes):
