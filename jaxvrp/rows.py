@@ -1,4 +1,4 @@
-"""A row of a table by an index that is known at run time, in the form that suits the device."""
+"""Rows of a table by indices that are known at run time, in the form that suits the device."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 
 
-def row_at(table: jax.Array, index: jax.Array) -> jax.Array:
-    """`table[index]`, `[...]` of `[N, ...]`; the index, `i32[]`, lies within it, and N is small.
+def rows_at(table: jax.Array, index: jax.Array) -> jax.Array:
+    """`table[index]`, `[*I, ...]` of a small table `[N, ...]`, for indices `i32[*I]` within it.
 
     On a TPU every row is read and all but one are dropped: what a gather by batched indices reads has a minor axis of
     few numbers, which a TPU pads to 128.
@@ -20,6 +20,7 @@ def _gathered(table: jax.Array, index: jax.Array) -> jax.Array:
 
 
 def _selected(table: jax.Array, index: jax.Array) -> jax.Array:
-    rows = jnp.arange(table.shape[0], dtype=jnp.int32).reshape(-1, *[1] * (table.ndim - 1))
-    kept = jnp.where(rows == index, table, jnp.zeros((), table.dtype))
-    return kept.any(axis=0) if table.dtype == bool else kept.sum(axis=0, dtype=table.dtype)
+    axis = jnp.ndim(index)
+    is_row = jnp.expand_dims(index, axis) == jnp.arange(table.shape[0], dtype=jnp.int32)
+    kept = jnp.where(jnp.expand_dims(is_row, range(axis + 1, axis + table.ndim)), table, jnp.zeros((), table.dtype))
+    return kept.any(axis=axis) if table.dtype == bool else kept.sum(axis=axis, dtype=table.dtype)

@@ -1,4 +1,4 @@
-"""A row by its index is the same row in each form, and a TPU gathers nothing."""
+"""Rows by their indices are the same rows in each form, and a TPU gathers nothing."""
 
 import jax
 import jax.numpy as jnp
@@ -19,15 +19,22 @@ TABLES = {
 def test_both_forms_give_the_row_to_the_last_bit(name):
     table = jnp.asarray(TABLES[name])
     for index, expected in enumerate(TABLES[name]):
-        for form in (rows.row_at, rows._selected, rows._gathered):
+        for form in (rows.rows_at, rows._selected, rows._gathered):
             found = form(table, jnp.int32(index))
             assert found.dtype == table.dtype
             np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize("name", TABLES)
+def test_both_forms_give_rows_in_the_shape_of_the_indices(name):
+    table, index = TABLES[name], np.array([[0], [2]], np.int32)
+    for form in (rows.rows_at, rows._selected, rows._gathered):
+        np.testing.assert_array_equal(form(jnp.asarray(table), jnp.asarray(index)), table[index])
+
+
 def test_a_tpu_gathers_nothing():
     batch = jax.ShapeDtypeStruct((8, 3, 2), jnp.float32), jax.ShapeDtypeStruct((8,), jnp.int32)
-    program = jax.jit(jax.vmap(rows.row_at)).trace(*batch)
+    program = jax.jit(jax.vmap(rows.rows_at)).trace(*batch)
     text = {name: program.lower(lowering_platforms=(name,)).as_text() for name in ("cpu", "cuda", "tpu")}
     assert "stablehlo.gather" in text["cpu"] and "stablehlo.gather" in text["cuda"]
     assert "stablehlo.gather" not in text["tpu"]

@@ -15,7 +15,7 @@ from jaxvrp.envs.darp.problem.figures import Figures
 from jaxvrp.envs.darp.problem.instance import Instance, distance, travel_time
 from jaxvrp.envs.darp.schedule import Outlook, Schedule
 from jaxvrp.notebook import NotebookStill
-from jaxvrp.rows import row_at
+from jaxvrp.rows import rows_at
 
 
 class State(NotebookStill, struct.PyTreeNode):
@@ -83,11 +83,11 @@ def drive(state: State, node: jax.Array, num_invalid: jax.Array) -> State:
     instance = state.binding
     nodes = jnp.arange(instance.num_nodes + 1, dtype=jnp.int32)
     is_node, goes_home = nodes == node, node == 0
-    place, depot = row_at(instance.locs, node), instance.locs[0]
+    place, depot = rows_at(instance.locs, node), instance.locs[0]
     length = distance(state.place, place)
     travel = travel_time(instance, length)
     arrival = state.current_time + travel
-    time = jnp.maximum(arrival, row_at(instance.earliest, node)) + row_at(instance.service_time, node)
+    time = jnp.maximum(arrival, rows_at(instance.earliest, node)) + rows_at(instance.service_time, node)
     visited = state.visited | (is_node & (nodes > 0))
     vehicles = jnp.arange(instance.num_agents, dtype=jnp.int32)
     finished = state.vehicle_finished | (goes_home & (vehicles == state.current_agent))
@@ -105,7 +105,7 @@ def drive(state: State, node: jax.Array, num_invalid: jax.Array) -> State:
         place=place,
         current_agent=jnp.where(goes_home & ~finished.all(), next_vehicle, state.current_agent),
         current_time=jnp.where(goes_home, instance.earliest[0], time),
-        current_load=jnp.where(goes_home, 0, state.current_load + row_at(instance.demand, node)),
+        current_load=jnp.where(goes_home, 0, state.current_load + rows_at(instance.demand, node)),
         visited=visited,
         picked_up_by_current=~goes_home & (state.picked_up_by_current | picked_up),
         pickup_time=jnp.where(picked_up, time, state.pickup_time),
@@ -145,7 +145,7 @@ def allowed(state: State, *, lookahead: bool) -> jax.Array:
     """
     instance, visits, slack = state.binding, outlook(state), state.figures.slack
     nodes, aboard = jnp.arange(state.visited.shape[0]), on_board(state)
-    fits = state.current_load + instance.demand <= row_at(instance.capacity, state.current_agent)
+    fits = state.current_load + instance.demand <= rows_at(instance.capacity, state.current_agent)
     customers = jnp.where(nodes % 2 == 1, ~state.visited & fits, aboard)
     customers &= (visits.arrival <= instance.deadline + slack) & (visits.home <= instance.deadline[0] + slack)
     if state.schedule is not None:

@@ -27,7 +27,7 @@ import jax.numpy as jnp
 from flax import struct
 
 from jaxvrp.envs.darp.problem.instance import Instance, distance, travel_time
-from jaxvrp.rows import row_at
+from jaxvrp.rows import rows_at
 
 
 class Outlook(struct.PyTreeNode):
@@ -81,7 +81,7 @@ def next_stop(
 ) -> Stop:
     """`node` (`i32[]`, or `...` for each) after `travel` (as many) from the last stop."""
     bounds = schedule.ride_end, instance.deadline, schedule.max_delay
-    ride_end, deadline, max_delay = bounds if node is ... else (row_at(bound, node) for bound in bounds)
+    ride_end, deadline, max_delay = bounds if node is ... else (rows_at(bound, node) for bound in bounds)
     latest = jnp.minimum(deadline + slack, ride_end + max_delay)
     return Stop(schedule.elapsed + travel, ride_end, latest)
 
@@ -90,7 +90,7 @@ def append(schedule: Schedule, instance: Instance, node: jax.Array, travel: jax.
     """After `travel` (`f32[]`) to a `node` (`i32[]`) that can be added, and the service there."""
     nodes = jnp.arange(instance.num_nodes + 1, dtype=jnp.int32)
     stop = next_stop(schedule, instance, node, travel, slack)
-    elapsed = stop.elapsed + row_at(instance.service_time, node)
+    elapsed = stop.elapsed + rows_at(instance.service_time, node)
     ride_end = jnp.where(nodes == node, jnp.inf, schedule.ride_end)
     boards = (node % 2 == 1) & (nodes == node + 1)
     return Schedule(
@@ -132,7 +132,7 @@ def keeps_everybody(
         request, kept = loop
         node = 2 * request + 2
         rows = instance.locs, instance.earliest, stop.latest, stop.ride_end
-        brought = reaches(*(row_at(leaf, node) for leaf in rows))
+        brought = reaches(*(rows_at(leaf, node) for leaf in rows))
         return after(request), kept & (brought | (nodes == node))
 
     place, earliest, deadline = (

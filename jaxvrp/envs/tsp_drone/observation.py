@@ -9,6 +9,7 @@ from jaxvrp.envs.tsp_drone import rules
 from jaxvrp.envs.tsp_drone.problem.instance import drone_time, truck_time
 from jaxvrp.envs.tsp_drone.problem.operations import FIRST_SERVE
 from jaxvrp.envs.tsp_drone.rules import State
+from jaxvrp.rows import rows_at
 from jaxvrp.spaces import EntityKind, Feature, Place
 
 NODE = "node"
@@ -119,7 +120,8 @@ def context(state: State, drone_mask: jax.Array) -> jax.Array:
     per_time = 1.0 / figures.horizon
     per_long = _per_long(state, per_time)
     truck, drone = (
-        (instance.locs[node] - instance.locs[0]) / figures.extent for node in (state.truck_node, _drone_node(state))
+        (rows_at(instance.locs, node) - instance.locs[0]) / figures.extent
+        for node in (state.truck_node, _drone_node(state))
     )
     wait = state.truck_elapsed - rules.drone_arrival(state, state.truck_node)
     numbers = [
@@ -136,7 +138,7 @@ def context(state: State, drone_mask: jax.Array) -> jax.Array:
         jnp.where(state.is_away, wait, 0.0) * per_long,
         state.is_drones_turn & drone_mask[0],
         drone_mask[1],
-        figures.truck_home[state.truck_node] * per_time,
+        rows_at(figures.truck_home, state.truck_node) * per_time,
         figures.pace_ratio,
         jnp.minimum(instance.max_flight / (LARGEST_RANGE * figures.flight_unit), 1.0),
         instance.launch_time * per_time,

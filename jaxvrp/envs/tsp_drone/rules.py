@@ -21,6 +21,7 @@ from jaxvrp.envs.tsp_drone.problem.instance import (
 )
 from jaxvrp.envs.tsp_drone.problem.operations import FIRST_SERVE, MEET
 from jaxvrp.envs.tsp_drone.state import State, Totals
+from jaxvrp.rows import rows_at
 
 SLACK = 1e-5
 """Share of `max_flight` by which flights may exceed it: sums of `float32` are rounded."""
@@ -125,7 +126,7 @@ def _drive(state: State, node: jax.Array) -> State:
     """The truck goes to `node`; then it is the drone's turn."""
     instance, totals = state.instance, state.totals
     time = truck_time(instance, state.truck_node, node)
-    was_served = state.served[node]
+    was_served = rows_at(state.served, node)
     goes_home = (node == 0) & state.served.all()
     growth = jnp.where(state.is_away, 0.0, time)
     driven = truck_distance(instance, state.truck_node, node)
@@ -158,7 +159,7 @@ def drone_allowed(state: State, *, allow_revisits: bool) -> jax.Array:
     # Without revisits, the truck may be past all nodes within range.
     goes_on = ~state.must_meet & (allow_revisits | (state.in_range & nodes_ahead(state)).any())
     # A drone that may not fly on is within range: the masks before this one have seen to it.
-    meets = state.is_away & (state.in_range[state.truck_node] | ~goes_on)
+    meets = state.is_away & (rows_at(state.in_range, state.truck_node) | ~goes_on)
     stays = jnp.where(state.is_away, goes_on, True)
     flight = drone_distance(instance, state.truck_node, node_indices(instance)) + way_back(
         state, allow_revisits=allow_revisits

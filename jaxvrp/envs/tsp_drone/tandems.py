@@ -14,6 +14,7 @@ import jax.numpy as jnp
 
 from jaxvrp.envs.tsp_drone.problem.instance import Figures, Instance, drone_time, node_indices, truck_time
 from jaxvrp.envs.tsp_drone.state import State, Tours
+from jaxvrp.rows import rows_at
 
 SLACK = 2e-6
 """Share by which times may exceed a limit: sums of `float32` are rounded."""
@@ -40,8 +41,8 @@ def serve_by_truck(state: State, is_due: bool | jax.Array) -> State:
     """The truck serves the node where it is, once the window is open, if that `is_due`."""
     instance, node, tours = state.instance, state.truck_node, state.tours
     assert tours is not None
-    wait = jnp.where(is_due, jnp.maximum(instance.opens[node] - _now(state), 0.0), 0.0)
-    stop = wait + jnp.where(is_due, instance.service[node], 0.0)
+    wait = jnp.where(is_due, jnp.maximum(rows_at(instance.opens, node) - _now(state), 0.0), 0.0)
+    stop = wait + jnp.where(is_due, rows_at(instance.service, node), 0.0)
     return state.replace(
         clock=state.clock + jnp.where(state.is_away, 0.0, stop),
         truck_elapsed=state.truck_elapsed + jnp.where(state.is_away, stop, 0.0),
@@ -53,7 +54,7 @@ def arrive(state: State, paid: jax.Array) -> State:
     """The truck has come to a node, and pays; with the drone away, the drone decides before the truck serves."""
     tours = state.tours
     assert tours is not None
-    loaded = state.replace(tours=tours.replace(load=tours.load + state.instance.demand[state.truck_node]))
+    loaded = state.replace(tours=tours.replace(load=tours.load + rows_at(state.instance.demand, state.truck_node)))
     return serve_by_truck(pay(loaded, paid), ~state.is_away)
 
 
@@ -61,12 +62,12 @@ def hold_launch(state: State) -> State:
     """The drone has just been launched: both leave once its customer can be served on arrival."""
     instance, customer, tours = state.instance, state.drone_customer, state.tours
     assert tours is not None
-    wait = jnp.maximum(instance.opens[customer] - (state.clock + state.drone_elapsed), 0.0)
+    wait = jnp.maximum(rows_at(instance.opens, customer) - (state.clock + state.drone_elapsed), 0.0)
     used = _sortie_of(state).used + drone_time(instance, customer, node_indices(instance))
     in_range = (used <= _granted(instance.endurance)) & (~state.served | (node_indices(instance) == 0))
     return state.replace(
         truck_elapsed=state.truck_elapsed + wait,
-        drone_elapsed=state.drone_elapsed + wait + instance.service[customer],
+        drone_elapsed=state.drone_elapsed + wait + rows_at(instance.service, customer),
         in_range=in_range,
         tours=tours.replace(load=tours.load + instance.demand[customer], waiting=tours.waiting + wait),
     )
@@ -179,7 +180,7 @@ def _late_by_meeting(state: State, sortie: Sortie, node: jax.Array, arrival: jax
     back = drone_time(instance, sortie.customer[..., None], node)
     ready = jnp.maximum(arrival, sortie.leave[..., None] + back) + instance.recovery_time
     leave, late = _served(instance, node, ready)
-    home = leave + state.figures.truck_home[node]
+    home = leave + rows_at(state.figures.truck_home, node)
     late = jnp.maximum(late, home - _granted(instance.closes[0]))
     return jnp.maximum(late, sortie.used[..., None] + back - _granted(instance.endurance))
 
@@ -197,8 +198,8 @@ def _arrivals(instance: Instance, start: jax.Array, leave: jax.Array, load: jax.
 
 def _served(instance: Instance, node: jax.Array, ready: jax.Array) -> tuple[jax.Array, jax.Array]:
     """When a truck that could begin to serve `node` at `ready` has done so, and how late it began."""
-    begin = jnp.maximum(ready, instance.opens[node])
-    return begin + instance.service[node], begin - _granted(_closes(instance)[node])
+    begin = jnp.maximum(ready, rows_at(instance.opens, node))
+    return begin + rows_at(instance.service, node), begin - _granted(rows_at(_closes(instance), node))
 
 
 def _closes(instance: Instance) -> jax.Array:
@@ -209,7 +210,7 @@ def _closes(instance: Instance) -> jax.Array:
 def _sortie_of(state: State) -> Sortie:
     """Of the drone that is away."""
     customer = state.drone_customer
-    used = drone_time(state.instance, state.launch_node, customer) + state.instance.service[customer]
+    used = drone_time(state.instance, state.launch_node, customer) + rows_at(state.instance.service, customer)
     return Sortie(customer, state.clock + state.drone_elapsed, used)
 
 

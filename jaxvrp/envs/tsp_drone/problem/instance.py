@@ -19,6 +19,7 @@ from jaxvrp.io import arrays
 from jaxvrp.io.arrays import ArrayField, refuse_where, schema_of
 from jaxvrp.io.limits import LEAST
 from jaxvrp.io.origin import origin_of
+from jaxvrp.rows import rows_at
 
 FORMAT = "jaxvrp-tsp_drone-1"
 
@@ -296,8 +297,13 @@ def node_indices(instance: Instance) -> jax.Array:
 
 def distance(instance: Instance, start: Any, end: Any) -> jax.Array:
     """Euclidean distance, `f32[...]`, from nodes `start` to nodes `end`: whatever indexes nodes, broadcast."""
-    gap = instance.locs[end] - instance.locs[start]
+    gap = _places(instance, end) - _places(instance, start)
     return jnp.sqrt(gap[..., 0] ** 2 + gap[..., 1] ** 2)
+
+
+def _places(instance: Instance, nodes: Any) -> jax.Array:
+    """`f32[..., 2]`, of nodes; a Python number is known before run time."""
+    return instance.locs[nodes] if isinstance(nodes, int) else rows_at(instance.locs, nodes)
 
 
 def truck_time(instance: Instance, start: Any, end: Any) -> jax.Array:
