@@ -74,7 +74,8 @@ def insert(prepared: Prepared, plans: Plans, found: Offers, request: Request, ch
     """The plans after the chosen vehicles (`bool[V]`) have taken their offers."""
     plans = plans.replace(start=jnp.where(chosen[:, None], found.moved, plans.start))
     drop = (request.dropoff_earliest, request.dropoff_deadline, -request.load, request.index)
-    if prepared.fleet.depot is not None:
+    if plans.released is not None:
+        plans = plans.replace(released=jnp.where(chosen, jnp.maximum(plans.released, request.released), plans.released))
         return _put(
             plans, chosen, found.dropoff_position, request.dropoff, (*drop, request.released), found.dropoff_start
         )
@@ -125,6 +126,7 @@ def _fit(prepared: Prepared, at: Positions, place: jax.Array, earliest: jax.Arra
 def _offer_deliveries(prepared: Prepared, plans: Plans, request: Request) -> Offers:
     """A drop-off at one position of the trip that has not left; the trip waits for the parcel."""
     instance, at = prepared.fleet, positions(prepared, plans, request.released)
+    assert at.shifted is not None
     fit = _fit(prepared, at, request.dropoff, request.dropoff_earliest, request.dropoff_deadline)
     planned = jnp.where(instance.is_drone, 0.0, -jnp.sum(plans.stops[LOAD], axis=-1))
     has_room = (planned + request.load <= prepared.capacity) & (plans.num_stops < plans.start.shape[-1])
@@ -132,7 +134,8 @@ def _offer_deliveries(prepared: Prepared, plans: Plans, request: Request) -> Off
     added = jnp.where(possible, fit.way_there + fit.way_on - at.arc, jnp.inf)
     position = _first(added <= jnp.min(added, axis=-1, keepdims=True) + TIE)
     begin, pushed = at_position(position, fit.begin), at_position(position, fit.reach - at.path)
-    moved = jnp.where(index_of(plans.start.shape[-1]) < position[:, None], at.start, _pushed(at, pushed))
+    is_before = index_of(plans.start.shape[-1]) < position[:, None]
+    moved = _pushed(plans, at, jnp.where(is_before, at.shifted[:, None], pushed[:, None]))
     loads = jnp.where(instance.is_drone, at_position(position, at.leave), at.leave[:, 0]) - instance.stop_time
     end = plans.num_stops
     home_slack = at_position(end, at.latest) - jnp.maximum(
@@ -194,8 +197,8 @@ def _offer_rides(prepared: Prepared, plans: Plans, request: Request) -> Offers:
         jnp.where(is_next, at_position(first, begin_next), begin_later),
     )
     reach = dropoff_start + stop_time[:, 0] + at_position(second, drop.way_on)
-    between = _pushed(at, pushed_there)
-    behind = _pushed(at, reach - at_position(second, at.path))
+    between = _pushed(plans, at, pushed_there[:, None])
+    behind = _pushed(plans, at, (reach - at_position(second, at.path))[:, None])
     stop = index[:-1]
     moved = jnp.where(stop < first[:, None], plans.start, jnp.where(stop < second[:, None], between, behind))
     slack = jnp.minimum(request.pickup_deadline - pickup_start, request.dropoff_deadline - dropoff_start)
@@ -203,11 +206,11 @@ def _offer_rides(prepared: Prepared, plans: Plans, request: Request) -> Offers:
     return _checked(plans, at_position(second, by_drop), (first, second, pickup_start, dropoff_start, slack, moved))
 
 
-def _pushed(at: Positions, to: jax.Array) -> jax.Array:
-    """`f32[V, S]`, when service begins at the planned stops if the vehicle comes to the first of them at `to`, less
-    its path.
+def _pushed(plans: Plans, at: Positions, to: jax.Array) -> jax.Array:
+    """`f32[V, S]`, when service begins at the planned stops if the vehicle comes to the first of them at `to` (or each
+    at its own, `f32[V, 1 or S]`), less its path.
     """
-    return jnp.maximum(at.start, to[:, None] + at.path[:, :-1])
+    return jnp.maximum(plans.start, to + at.path[:, :-1])
 
 
 def _checked(plans: Plans, added: jax.Array, numbers: tuple[jax.Array, ...]) -> Offers:

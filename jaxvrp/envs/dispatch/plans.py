@@ -134,6 +134,8 @@ class Plans(struct.PyTreeNode):
         goal: `f32[2, V]`, where it goes if it has no plan; its place, if it waits there.
         stops: `f32[7, V, S]`, the planes of its stops in their order, 0 where there is none.
         start: `f32[V, S]`, when service begins there; inf where there is none.
+        released: `f32[V]`, with a depot, when all parcels of a plan are there, unless it is a drone's; 0 without one.
+            It follows from `stops`, but is asked for several times a step. None without a depot.
         under_way: what vehicles have begun and not ended; None without noise, where `place` and `free` say all.
     """
 
@@ -143,6 +145,7 @@ class Plans(struct.PyTreeNode):
     goal: jax.Array
     stops: jax.Array
     start: jax.Array
+    released: jax.Array | None = None
     under_way: UnderWay | None = None
 
     @property
@@ -208,6 +211,7 @@ def begin(prepared: Prepared, max_stops: int) -> Plans:
         goal=place,
         stops=jnp.zeros((NUM_PLANES, vehicles, max_stops), jnp.float32),
         start=jnp.full((vehicles, max_stops), jnp.inf, jnp.float32),
+        released=None if instance.depot is None else jnp.zeros(vehicles, jnp.float32),
         under_way=under_way,
     )
 
@@ -221,7 +225,8 @@ def way_home(prepared: Prepared, plans: Plans) -> jax.Array:
 
 def loads_at(plans: Plans) -> jax.Array:
     """`f32[V]`, when a vehicle of a depot loads all parcels of its plan: as soon as it and they are there."""
-    return jnp.maximum(plans.free, jnp.max(plans.stops[DUE], axis=-1))
+    assert plans.released is not None
+    return jnp.maximum(plans.free, plans.released)
 
 
 def leaves(prepared: Prepared, plans: Plans) -> jax.Array:
@@ -320,10 +325,12 @@ def _late(plans: Plans, begun: jax.Array) -> jax.Array:
 
 
 def without_first(plans: Plans, count: jax.Array) -> Plans:
-    """The plans without their first `count` (`i32[V]`) stops."""
+    """The plans without their first `count` (`i32[V]`) stops; with a depot, only drones keep some of several."""
     size = plans.start.shape[-1]
     source = jnp.arange(size, dtype=jnp.int32) + count[:, None]
     exists, source = source < size, jnp.minimum(source, size - 1)
     stops = jnp.take_along_axis(plans.stops, source[None], axis=-1)
     start = jnp.take_along_axis(plans.start, source, axis=-1)
-    return plans.replace(stops=jnp.where(exists, stops, 0.0), start=jnp.where(exists, start, jnp.inf))
+    released = None if plans.released is None else jnp.where(count > 0, 0.0, plans.released)
+    left = plans.replace(stops=jnp.where(exists, stops, 0.0), start=jnp.where(exists, start, jnp.inf))
+    return left.replace(released=released)

@@ -32,7 +32,8 @@ class Positions(struct.PyTreeNode):
         path: minutes of travel and stops from the first stop to what is `after`.
         latest: when the vehicle must begin there at the latest, inf where there is nothing. With noise a stop, or the
             way home, can be late already; then not later than it is planned.
-        start: `f32[V, S]`, when service of the planned stops begins.
+        shifted: `f32[V]`, when the first planned stop of a trip begins that waits for the parcel; -inf of trips that
+            need not wait, and of drones. None if no parcel comes.
     """
 
     legal: jax.Array
@@ -43,7 +44,7 @@ class Positions(struct.PyTreeNode):
     arc: jax.Array
     path: jax.Array
     latest: jax.Array
-    start: jax.Array
+    shifted: jax.Array | None
 
 
 def index_of(size: int) -> jax.Array:
@@ -94,11 +95,13 @@ def positions(prepared: Prepared, plans: Plans, released: jax.Array | None = Non
         leads_on = index <= count
     arc = jnp.where(leads_on, distance(before, after) * prepared.pace[:, None], 0.0)
     path = sums(jnp.where(leads_on & (index > 0), arc + stop_time, 0.0))
-    start, leave = plans.start, followed_by(plans.free, plans.start + stop_time)
-    end, waits = jnp.full((vehicles, 1), jnp.inf, jnp.float32), None
+    leave, shifted = followed_by(plans.free, plans.start + stop_time), None
+    end = jnp.full((vehicles, 1), jnp.inf, jnp.float32)
     if instance.depot is not None:
         home = leave + arc
-        leave, start, waits = _after_loading(prepared, plans, released, arc[:, :1] + path)
+        leave = _after_loading(prepared, plans, leave)
+        if released is not None:
+            leave, shifted = _waiting(prepared, plans, released, leave, arc, path)
         began = at_position(jnp.where(instance.is_drone, plans.num_stops, 0), leave)
         end = jnp.minimum(instance.horizon, began + instance.max_trip)[:, None]
         if prepared.factors is not None:
@@ -106,9 +109,9 @@ def positions(prepared: Prepared, plans: Plans, released: jax.Array | None = Non
             end = jnp.where(is_on_trip, jnp.maximum(end, at_position(plans.num_stops, home)[:, None]), end)
     bound = jnp.where(index < count, deadline, jnp.where(index == count, end, jnp.inf))
     latest = least_from(bound - path) + path
-    if waits is not None:
-        legal &= ~waits | (leave[:, :1] + arc[:, :1] <= latest[:, :1] + SLACK)
-    return Positions(legal, before, after, leave, leads_on, arc, path, latest, start)
+    if shifted is not None:
+        legal &= shifted[:, None] <= latest[:, :1] + SLACK
+    return Positions(legal, before, after, leave, leads_on, arc, path, latest, shifted)
 
 
 def _between_trips(
@@ -128,24 +131,27 @@ def _between_trips(
     return before, after, (index <= count) & ~(is_drone & (index < count))
 
 
-def _after_loading(
-    prepared: Prepared, plans: Plans, released: jax.Array | None, reach: jax.Array
-) -> tuple[jax.Array, jax.Array, jax.Array | None]:
-    """`leave` and `start` of vehicles with a depot, and which of them wait for the parcel (`bool[V, 1]`), if one comes.
-
-    All stops of a trip are later if it has to wait for the parcel; from leaving, they are reached in `reach` minutes
-    (`f32[V, S + 1]`). A drone first flies what it got before.
-    """
+def _after_loading(prepared: Prepared, plans: Plans, leave: jax.Array) -> jax.Array:
+    """`leave` (`f32[V, S + 1]`) of vehicles with a depot, which load first; a drone for each parcel."""
     instance, stop_time = prepared.fleet, prepared.fleet.stop_time[:, None]
-    is_drone, index = instance.is_drone[:, None], index_of(reach.shape[-1])
+    is_drone, index = instance.is_drone[:, None], index_of(leave.shape[-1])
     back = plans.start + stop_time + way_home(prepared, plans) + instance.turnaround[:, None]
-    loads, start, waits = followed_by(loads_at(plans), back), plans.start, None
-    if released is not None:
-        waits = ~is_drone & (released > loads[:, :1])
-        start = jnp.maximum(start, jnp.where(waits, released + stop_time, -jnp.inf) + reach[:, :-1])
-        loads = jnp.maximum(loads, released)
-    leave = jnp.where(is_drone | (index == 0), loads + stop_time, followed_by(plans.free, start + stop_time))
-    return leave, start, waits
+    loads = followed_by(loads_at(plans), back)
+    return jnp.where(is_drone | (index == 0), loads + stop_time, leave)
+
+
+def _waiting(
+    prepared: Prepared, plans: Plans, released: jax.Array, leave: jax.Array, arc: jax.Array, path: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """`leave` and `shifted` if a parcel comes that can be loaded from `released` on.
+
+    All stops of a trip are later if it has to wait for it. A drone first flies what it got before.
+    """
+    is_drone, loaded = prepared.fleet.is_drone, released + prepared.fleet.stop_time
+    waits = ~is_drone & (released > loads_at(plans))
+    shifted = jnp.where(waits, loaded + arc[:, 0], -jnp.inf)
+    after_waiting = jnp.where(is_drone[:, None], loaded[:, None], shifted[:, None] + path - arc)
+    return jnp.maximum(leave, after_waiting), shifted
 
 
 def planned_travel(prepared: Prepared, plans: Plans) -> jax.Array:
@@ -160,7 +166,10 @@ def planned_travel(prepared: Prepared, plans: Plans) -> jax.Array:
 
 def rescheduled(prepared: Prepared, plans: Plans) -> Plans:
     """The plans with every stop served as early as it can be; in the order that they have."""
-    instance, at, present = prepared.fleet, positions(prepared, plans), plans.present
+    instance, present = prepared.fleet, plans.present
+    if instance.depot is not None:
+        plans = plans.replace(released=jnp.max(plans.stops[DUE], axis=-1))
+    at = positions(prepared, plans)
     path, opens = at.path[:, :-1], plans.stops[EARLIEST]
     first = at.leave[:, 0] + at.arc[:, 0]
     if instance.depot is not None:
