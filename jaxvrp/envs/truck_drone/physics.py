@@ -23,6 +23,7 @@ from jaxvrp.envs.truck_drone.world import (
     is_known,
 )
 from jaxvrp.fields import choice, parameter, switch
+from jaxvrp.rows import rows_at
 
 
 class Physics(struct.PyTreeNode):
@@ -195,7 +196,7 @@ def _fly(physics: Physics, world: World, drones: Drones, action: jax.Array) -> t
     hovering = airborne & (action == HOVER)
     delivering = airborne & (action >= DELIVER)
     customer = jnp.maximum(action - DELIVER, 0)
-    target = jnp.where(returning[:, None], base, customer_position[customer])
+    target = jnp.where(returning[:, None], base, rows_at(customer_position, customer))
     moving = returning | delivering
     reach = jnp.where(moving, jnp.asarray(physics.drone_speed * physics.dt, jnp.float32), 0.0)
     displacement, flown = _advance(drones.position, target, reach)
@@ -204,7 +205,7 @@ def _fly(physics: Physics, world: World, drones: Drones, action: jax.Array) -> t
     position, closed = drones.position + displacement, physics.is_closed(world)
     if closed is not None:
         gap = distance(drones.position, target)
-        hovering |= delivering & (flown == 0) & (gap < physics.delivery_threshold) & closed[customer]
+        hovering |= delivering & (flown == 0) & (gap < physics.delivery_threshold) & rows_at(closed, customer)
         # Exactly at the target: rounding would let a waiting drone move.
         position = jnp.where((gap <= reach)[:, None], target, position)
     drawn = jnp.where(hovering, physics.hover_cost, consumption * flown)
@@ -236,10 +237,11 @@ def _drive(physics: Physics, truck: Truck, action: jax.Array, node_position: jax
         keeps = ~drives & (action != STAY) & (target >= 0)
         drives, node = drives | keeps, jnp.where(keeps, target, node)
     reach = jnp.where(drives, jnp.asarray(physics.truck_speed * physics.dt, jnp.float32), 0.0)
-    displacement, driven = _advance(truck.position, node_position[node], reach)
+    place = rows_at(node_position, node)
+    displacement, driven = _advance(truck.position, place, reach)
     truck = truck.replace(position=truck.position + displacement, velocity=displacement / physics.dt)
     if target is not None:
-        arrived = distance(truck.position, node_position[node]) < ARRIVED
+        arrived = distance(truck.position, place) < ARRIVED
         truck = truck.replace(target_node=jnp.where(drives & ~arrived, node, -1))
     return truck, driven
 
@@ -251,7 +253,7 @@ def _deliver(physics: Physics, world: World, action: jax.Array) -> tuple[Drones,
     """
     drones, customers = world.drones, world.customers
     customer = jnp.maximum(action - DELIVER, 0)
-    gap = distance(drones.position, world.instance.customer_position[customer])
+    gap = distance(drones.position, rows_at(world.instance.customer_position, customer))
     can_serve = (action >= DELIVER) & (drones.carrying == action - DELIVER) & (gap < physics.delivery_threshold)
     number = jnp.arange(customers.served.shape[0], dtype=jnp.int32)
     candidates = can_serve[:, None] & (customer[:, None] == number) & ~customers.served
