@@ -12,7 +12,7 @@ import numpy as np
 from jaxvrp.envs.darp.env import Darp
 from jaxvrp.envs.darp.played import actions_of, from_actions
 from jaxvrp.envs.darp.problem.cordeau import from_cordeau_index, to_cordeau_index
-from jaxvrp.envs.darp.problem.instance import Instance, from_origin, origins_of, stack
+from jaxvrp.envs.darp.problem.instance import Instance, from_origin, origins_of, prohibitive, stack
 from jaxvrp.envs.darp.problem.solution import routes_to_actions, solution_report
 from jaxvrp.envs.darp.rules import State
 from jaxvrp.io import plan_files
@@ -40,9 +40,7 @@ def parameters_of(instance: Instance, env: Darp) -> dict[str, Any]:
 
 def weighed(instance: Instance, env: Darp) -> Darp:
     """The environment in which a node that is left costs more than the longest plan for a problem, or for a batch."""
-    reach = np.linalg.norm(instance.locs - instance.locs[..., :1, :], axis=-1).max()
-    most_drives = instance.num_nodes + instance.num_agents
-    return env.replace(penalty_unvisited=float(2.0 * reach * most_drives) or 1.0)
+    return env.replace(penalty_unvisited=float(prohibitive(instance).max()))
 
 
 def instance_of(instance: Instance, env: Darp) -> Instance:

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from jaxvrp.envs.darp.problem.instance import Instance, distance, travel_time
+from jaxvrp.envs.darp.problem.instance import Instance, distance, prohibitive, travel_time
 
 
 class Past(struct.PyTreeNode):
@@ -46,10 +46,10 @@ class Lanes(struct.PyTreeNode):
         return self.instance.demand[1::2] > 0
 
 
-def make_lanes(instances: Instance, tries: int, penalty: float | jax.Array, *, limits: bool) -> Lanes:
+def make_lanes(instances: Instance, tries: int, penalty: float | jax.Array | None, *, limits: bool) -> Lanes:
     """Lanes for so many plans of each instance of a batch `[I]` of JAX arrays; those of an instance follow each other.
 
-    `penalty` of an unvisited node is `f32[]` or `f32[I tries]`.
+    `penalty` of an unvisited node is `f32[]` or `f32[I tries]`; None: `prohibitive`.
     """
 
     def prepare(instance: Instance) -> tuple[Instance, jax.Array]:
@@ -59,6 +59,7 @@ def make_lanes(instances: Instance, tries: int, penalty: float | jax.Array, *, l
         return instance.replace(deadline=jnp.minimum(instance.deadline, in_time), max_ride_time=longest), lengths
 
     instances, lengths = jax.vmap(prepare)(instances)
+    penalty = jnp.repeat(prohibitive(instances), tries) if penalty is None else penalty
     problem = jnp.repeat(jnp.arange(len(lengths), dtype=jnp.int32), tries)
     return Lanes(
         instance=jax.tree.map(lambda leaf: jnp.moveaxis(leaf[problem], 0, -1), instances),

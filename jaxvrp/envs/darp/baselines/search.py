@@ -42,7 +42,7 @@ class Search(struct.PyTreeNode):
 
 @functools.partial(jax.jit, static_argnames=("rounds", "limits"))
 def ruin_and_recreate(
-    instances: Instance, key: jax.Array, *, rounds: int, limits: bool = False, penalty: float | jax.Array = 100.0
+    instances: Instance, key: jax.Array, *, rounds: int, limits: bool = False, penalty: float | jax.Array | None = None
 ) -> tuple[jax.Array, jax.Array]:
     """Search for a plan of each instance, in so many rounds, which cool down from first to last.
 
@@ -51,7 +51,7 @@ def ruin_and_recreate(
         key: typed key.
         rounds: how often some requests are removed and put back.
         limits: also keep ride times and route durations; service may then begin later than it could.
-        penalty: of an unvisited node, in units of distance.
+        penalty: of an unvisited node, in units of distance; None: one that no plan's length undercuts.
 
     Returns:
         As `best_plans`.
@@ -63,7 +63,12 @@ def ruin_and_recreate(
 
 @functools.partial(jax.jit, static_argnames=("tries", "limits"))
 def begin(
-    instances: Instance, key: jax.Array, *, tries: int = 1, limits: bool = False, penalty: float | jax.Array = 100.0
+    instances: Instance,
+    key: jax.Array,
+    *,
+    tries: int = 1,
+    limits: bool = False,
+    penalty: float | jax.Array | None = None,
 ) -> Search:
     """A search of each instance, by so many chains, that has made its first plans; see `ruin_and_recreate`.
 

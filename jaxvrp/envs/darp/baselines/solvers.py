@@ -17,22 +17,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxvrp.envs.darp.problem.instance import Instance
+from jaxvrp.envs.darp.problem.instance import Instance, prohibitive
 from jaxvrp.io.messages import installing
 
-TIME_SCALE = 10**6  # the solvers' whole numbers per unit of time
-COST_SCALE = 10**4
-"""The solvers' whole numbers per unit of distance, and per passenger. Coarser than time: PyVRP lets a plan be late for
-at most 10^5 per whole number, and a plan that is late by next to nothing must not look better than one that leaves
-a request out."""
+TIMES, COSTS = 10**9, 3 * 10**5
+"""The solvers' whole numbers in the longest time that a plan could take, and in the longest way. Costs are coarser:
+PyVRP lets a plan be late for at most 10^5 per whole number, and a plan that is late by next to nothing must not look
+better than one that leaves a request out."""
+
+LOADS = 10**4
+"""Whole numbers per passenger."""
 
 HAIR = 20
-"""Millionths of time added to deadlines and limits and taken from earliest times: one for each of 20 legs and stops."""
+"""Whole numbers of time added to deadlines and limits and taken from earliest times: for each of 20 legs and stops."""
 
-LARGEST = 10**6  # largest distance, time and penalty: beyond, penalty terms of the solvers could leave 64 bits
+LARGEST = 10**4  # largest penalty, in longest ways: beyond, penalty terms of the solvers could leave 64 bits
 
 
-def solve_pyvrp(instance: Instance, *, seconds: float, seed: int = 0, penalty: float = 100.0) -> list[list[int]]:
+def solve_pyvrp(instance: Instance, *, seconds: float, seed: int = 0, penalty: float | None = None) -> list[list[int]]:
     """The best plan that PyVRP's iterated local search finds.
 
     Pairing, precedence and capacity are exact, and so are windows, service times, vehicles of different capacity, the
@@ -45,7 +47,8 @@ def solve_pyvrp(instance: Instance, *, seconds: float, seed: int = 0, penalty: f
         seconds: of the processor (CPU time of the calling thread) for the search, all of which are used: a busy
             machine changes no plan.
         seed: of the search.
-        penalty: cost of an unvisited node, so of half an unserved request, in units of distance.
+        penalty: cost of an unvisited node, so of half an unserved request, in units of distance; None: one
+            that no plan's length undercuts.
 
     Returns:
         V lists of node indices, in the order of driving and without depot: route v is driven by vehicle v, empty if
@@ -53,7 +56,7 @@ def solve_pyvrp(instance: Instance, *, seconds: float, seed: int = 0, penalty: f
 
     Raises:
         ImportError: PyVRP is missing, or older than 0.14, which cannot pair pickups with drop-offs.
-        ValueError: an argument is out of range, or the instance is a batch or has numbers beyond `LARGEST`.
+        ValueError: an argument is out of range, or the instance is a batch.
     """
     try:
         from pyvrp import Shipment, solve
@@ -72,7 +75,9 @@ def solve_pyvrp(instance: Instance, *, seconds: float, seed: int = 0, penalty: f
     return _assign(instance, task, routes)
 
 
-def solve_ortools(instance: Instance, *, seconds: float, seed: int = 0, penalty: float = 100.0) -> list[list[int]]:
+def solve_ortools(
+    instance: Instance, *, seconds: float, seed: int = 0, penalty: float | None = None
+) -> list[list[int]]:
     """The best plan that guided local search of OR-Tools' routing finds; every constraint is exact.
 
     Arguments, result and errors are those of `solve_pyvrp`. The seed is that of the constraint solver: the local search
@@ -148,49 +153,56 @@ class _Task(NamedTuple):
     max_duration: int | None
 
 
-def _task(instance: Instance, seconds: float, penalty: float) -> _Task | None:
+def _task(instance: Instance, seconds: float, penalty: float | None) -> _Task | None:
     """The instance without what can be left out, or None if nothing is left; time 0 is the depot's opening."""
     if not 0 < seconds < math.inf:
         raise ValueError(f"seconds is {seconds}; give a time limit above 0")
-    if not 0 <= penalty < math.inf:
-        raise ValueError(f"penalty is {penalty}; give 0 or more")
     if np.ndim(instance.demand) != 1:
         raise ValueError(f"demand has {np.ndim(instance.demand)} axes; solve the instances of a batch one by one")
+    penalty = float(prohibitive(instance)) if penalty is None else penalty
+    if not 0 <= penalty < math.inf:
+        raise ValueError(f"penalty is {penalty}; give 0 or more")
     opening = float(instance.earliest[0])
     early, late = tighten(instance)
     early, late = np.maximum(early - opening, 0.0), late - opening
     capacity = [int(c) for c in np.asarray(instance.capacity) if c > 0]
-    demand, hair = np.asarray(instance.demand)[1::2], HAIR / TIME_SCALE
+    demand, (distance, travel, shortest) = np.asarray(instance.demand)[1::2], _legs(instance)
+    service = np.asarray(instance.service_time, np.float64)
+    # Served as early as it can be, no plan takes longer.
+    horizon = float(early.max() + service.sum() + len(early) * travel.max()) or 1.0
+    per_time, per_way = TIMES / horizon, COSTS / (float(distance.max()) or 1.0)
+    hair = HAIR / per_time
     opens = early <= late + hair
     servable = (demand > 0) & (demand <= max(capacity, default=0)) & opens[0] & opens[1::2] & opens[2::2]
-    distance, travel, shortest = _legs(instance)
     servable &= np.diagonal(shortest, offset=1)[1::2] <= float(instance.max_ride_time) + hair
     pickups = 1 + 2 * np.flatnonzero(servable)
     if not pickups.size:
         return None
     nodes = [0, *np.stack([pickups, pickups + 1], axis=1).ravel().tolist()]
     distance, travel = (table[np.ix_(nodes, nodes)] for table in (distance, travel))
-    early, late, service = early[nodes], late[nodes], np.asarray(instance.service_time, np.float64)[nodes]
-    ends = np.concatenate([early, late[np.isfinite(late)]])
-    horizon = float(ends.max() + service.sum() + len(nodes) * travel.max())
-    largest = max(horizon, distance.max(), penalty)
-    if largest > LARGEST:
-        raise ValueError(f"the solvers count up to {LARGEST:,} and this needs {largest:,.0f}; choose larger units")
+    early, late, service = early[nodes], late[nodes], service[nodes]
+    if penalty * per_way > LARGEST * COSTS:
+        most = LARGEST * COSTS / per_way
+        raise ValueError(f"penalty is {penalty:g}; give at most {most:g}, {LARGEST} of the longest way")
+
+    def rounded_up(times: Any) -> np.ndarray:
+        """Not shorter than they are; but a thousandth is float noise."""
+        return np.ceil(np.asarray(times) * per_time - 1e-3).astype(np.int64)
 
     def limit(longest: Any) -> int | None:
         """None if nothing can take that long."""
-        return _rounded_up(float(longest)).item() + HAIR if float(longest) < horizon else None
+        return rounded_up(float(longest)).item() + HAIR if float(longest) < horizon else None
 
     return _Task(
         nodes=nodes,
-        distance=np.round(distance * COST_SCALE).astype(np.int64),
-        duration=_rounded_up(travel),
-        early=np.maximum(np.floor(early * TIME_SCALE).astype(np.int64) - HAIR, 0).tolist(),
-        late=(_rounded_up(np.minimum(late, horizon)) + HAIR).tolist(),
-        service=_rounded_up(service).tolist(),
+        distance=np.round(distance * per_way).astype(np.int64),
+        duration=rounded_up(travel),
+        early=np.maximum(np.floor(early * per_time).astype(np.int64) - HAIR, 0).tolist(),
+        late=(rounded_up(np.minimum(late, horizon)) + HAIR).tolist(),
+        service=rounded_up(service).tolist(),
         demand=[int(d) for d in np.asarray(instance.demand)[nodes]],
         capacity=capacity,
-        penalty=round(penalty * COST_SCALE),
+        penalty=round(penalty * per_way),
         max_ride=limit(instance.max_ride_time),
         max_duration=limit(instance.max_route_duration),
     )
@@ -210,7 +222,7 @@ def _pyvrp_data(task: _Task, shipment: Any) -> Any:
 
     shipments = [
         shipment(
-            amount=[task.demand[pickup] * COST_SCALE],
+            amount=[task.demand[pickup] * LOADS],
             prize=2 * task.penalty,
             required=False,
             **end("pickup", pickup),
@@ -224,7 +236,7 @@ def _pyvrp_data(task: _Task, shipment: Any) -> Any:
         locations=[pyvrp.Location(0, 0) for _ in task.nodes],  # only drawings use coordinates
         clients=[],
         depots=[pyvrp.Depot(0, tw_early=task.early[0], tw_late=task.late[0])],
-        vehicle_types=[pyvrp.VehicleType(task.capacity.count(k), capacity=[k * COST_SCALE], **limit) for k in kinds],
+        vehicle_types=[pyvrp.VehicleType(task.capacity.count(k), capacity=[k * LOADS], **limit) for k in kinds],
         distance_matrices=[task.distance],
         duration_matrices=[task.duration],
         shipments=shipments,
@@ -273,12 +285,6 @@ def _assign(instance: Instance, task: _Task, routes: list[list[int]]) -> list[li
     for route, vehicle in zip(used, vehicles, strict=True):
         plan[vehicle] = [task.nodes[index] for index in route]
     return plan
-
-
-def _rounded_up(values: Any) -> np.ndarray:
-    """Times in the solvers' whole numbers, not shorter than they are."""
-    # A thousandth of a unit is float noise: a whole number of units must not become the next one.
-    return np.ceil(np.asarray(values) * TIME_SCALE - 1e-3).astype(np.int64)
 
 
 def _legs(instance: Instance) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

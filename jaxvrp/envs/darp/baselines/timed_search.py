@@ -43,7 +43,7 @@ def search_for(
     threads: int = 1,
     rounds: int | None = None,
     limits: bool = False,
-    penalty: float = 100.0,
+    penalty: float | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[SearchedAll]:
     """Search for plans for so long; yields the best ones so far every few rounds, and the last when time is up.

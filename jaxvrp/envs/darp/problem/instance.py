@@ -225,6 +225,13 @@ def distance(a: jax.Array, b: jax.Array) -> jax.Array:
     return jnp.sqrt(gap[..., 0] ** 2 + gap[..., 1] ** 2)
 
 
+def prohibitive(instance: Instance) -> Any:
+    """`f[...]`, a cost of an unvisited node that is above the length of every plan; leading axes make a batch."""
+    offset = instance.locs - instance.locs[..., :1, :]
+    reach = (offset * offset).sum(axis=-1).max(axis=-1) ** 0.5
+    return 2.0 * (reach + (reach == 0)) * (instance.num_nodes + instance.num_agents)
+
+
 def travel_time(instance: Instance, length: jax.Array) -> jax.Array:
     """Time to drive a `length` (any shape) in one instance."""
     return as_counted(length / instance.vehicle_speed, instance.round_travel_time)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from jaxvrp.envs.darp import make_instance, pad, stack
-from jaxvrp.envs.darp.baselines.solvers import LARGEST, solve_ortools, solve_pyvrp, tighten
+from jaxvrp.envs.darp.baselines.solvers import solve_ortools, solve_pyvrp, tighten
 from jaxvrp.envs.darp.problem.instance import as_float32
 from jaxvrp.envs.darp.problem.solution import routes_to_actions, solution_report
 
@@ -292,8 +292,17 @@ def test_wrong_arguments_are_refused(solve):
         solve(instance, penalty=-1)
     with pytest.raises(ValueError, match="demand has 2 axes; solve the instances of a batch one by one"):
         solve(stack([instance, instance]))
-    with pytest.raises(ValueError, match="choose larger units"):
-        solve(line([0, LARGEST, 1]))
+    with pytest.raises(ValueError, match="penalty is 1e\\+06; give at most 20000, 10000 of the longest way"):
+        solve(instance, penalty=1e6)
+
+
+@both
+@pytest.mark.parametrize("scale", [60.0, 1e6, 1 / 1440])
+def test_the_same_problem_in_other_units_has_the_same_plan(solve, scale):
+    """Requests at 1 and 2, and at 9 and 5; what is far is served, too, whatever a unit is."""
+    places, deadline = np.array([0, 1, 9, 5, 9]) * scale, np.array([99, 1, 9, 5, 9]) * scale
+    assert solve(line(places, deadline)) == [[1, 3, 2, 4]]
+    assert solve(line(np.array([0, 1000, -1000]) * scale)) == [[1, 2]]
 
 
 @pytest.mark.parametrize("name", ["pyvrp", "ortools"])
