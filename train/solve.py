@@ -28,7 +28,7 @@ import jaxvrp
 from jaxvrp import Environment, registry, replay
 from jaxvrp.actor import Actor, RandomActor
 from jaxvrp.io.command_line import Parser, UserError, above_zero, going_on, index
-from jaxvrp.io.messages import cut, nearest, printable
+from jaxvrp.io.messages import cut, nearest, printable, shown_cost
 from jaxvrp.io.other_problems import other_problem
 from jaxvrp.io.problem_files import DamagedFileError, UnknownFormatError, only_problem
 from jaxvrp.io.whole_files import UnreadableError
@@ -633,13 +633,13 @@ def watched(problem: Problem, *, seconds: float, method: str, seed: int) -> Solu
 
         def draw(best: Searched) -> None:
             bar.set_description("searching", refresh=False)
-            bar.set_postfix_str(f"cost {best.cost:.2f}", refresh=False)
+            bar.set_postfix_str(f"cost {shown_cost(best.cost)}", refresh=False)
             bar.update(min(best.seconds, seconds) - bar.n)
 
         def say(best: Searched) -> None:
             nonlocal cost, said
-            if cost != f"{best.cost:.2f}" or best.seconds >= said + LINE:
-                cost, said = f"{best.cost:.2f}", best.seconds
+            if cost != shown_cost(best.cost) or best.seconds >= said + LINE:
+                cost, said = shown_cost(best.cost), best.seconds
                 print(f"searching: {best.seconds:.1f} of {seconds:g} s, cost {cost}", file=sys.stderr)
 
         return solved(problem, seconds=seconds, method=method, seed=seed, progress=draw if is_terminal else say)
@@ -658,7 +658,7 @@ def report(solution: Solution) -> str:
     plan = solution.plan
     rows = [("method", solution.method)]
     if np.isfinite(solution.cost):
-        rows += [("cost", f"{solution.cost + 0.0:.2f}"), ("found after", f"{solution.seconds:.2f} s")]
+        rows += [("cost", shown_cost(solution.cost)), ("found after", f"{solution.seconds:.2f} s")]
     else:
         rows.append(("cost", "none: no such plan was found"))
     end = ", then interrupted" if solution.interrupted else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import sys
 from collections.abc import Iterable
 
@@ -53,6 +54,13 @@ def cut(text: str, most: int = 32) -> str:
     """A printable text of at most so many characters; one that is longer ends in an ellipsis."""
     text = printable(text if len(text) <= most else f"{text[: most - 1]}…")
     return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def shown_cost(cost: float) -> str:
+    """With two decimals, and where it is small with four digits, so that a cost says as much in any unit."""
+    size = abs(cost)
+    decimals = 3 - math.floor(math.log10(size)) if 0 < size < 10 else 2
+    return f"{cost + 0.0:.{decimals}f}"
 
 
 def few(names: Iterable[object], most: int = FEW) -> str:

@@ -307,10 +307,10 @@ def test_a_log_has_a_line_for_each_new_best_and_every_ten_seconds(monkeypatch):
     found = [solve.Searched(seconds / 10, 9.0 if seconds < 35 else 7.5, {}) for seconds in range(1, 300)]
     lines = searched(monkeypatch, False, found).getvalue().splitlines()
     assert lines == [
-        "searching: 0.1 of 30 s, cost 9.00",
-        "searching: 3.5 of 30 s, cost 7.50",
-        "searching: 13.5 of 30 s, cost 7.50",
-        "searching: 23.5 of 30 s, cost 7.50",
+        "searching: 0.1 of 30 s, cost 9.000",
+        "searching: 3.5 of 30 s, cost 7.500",
+        "searching: 13.5 of 30 s, cost 7.500",
+        "searching: 23.5 of 30 s, cost 7.500",
     ]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from jaxvrp.io.messages import cut, escaped, few, nearest, printable, shown
+from jaxvrp.io.messages import cut, escaped, few, nearest, printable, shown, shown_cost
 from jaxvrp.io.published_data import VARIABLE, data_folder
 from jaxvrp.io.whole_files import write_csv, write_json, write_text, write_whole
 
@@ -155,3 +155,11 @@ def test_of_many_names_a_few_are_listed():
     assert few(["a", "b\x1b", 3]) == r"a, b\x1b, 3"
     assert few(map(str, range(20_000)), most=2) == "0, 1, 19998 more"
     assert len(few(["\x00" * 5000] * 20)) < 600 and len(shown("\u202e" * 5000)) <= 40 and len(cut("\x1b" * 90)) == 32
+
+
+@pytest.mark.parametrize(
+    ("cost", "text"),
+    [(260.144, "260.14"), (9.75, "9.750"), (0.18064, "0.1806"), (-0.0018064, "-0.001806"), (-0.0, "0.00")],
+)
+def test_a_cost_has_four_digits_in_any_unit(cost, text):
+    assert shown_cost(cost) == text

@@ -13,6 +13,7 @@ import numpy as np
 
 from jaxvrp import pictures
 from jaxvrp.envs.darp.played import Leg, Plan, verdict
+from jaxvrp.io.messages import shown_cost
 from jaxvrp.pictures import INK, place_labels
 from jaxvrp.pictures.palette import EDGE, FRAME, GRID, NOTE, PALE, RIGHT, SERIES, WRONG
 
@@ -111,7 +112,7 @@ def summary(plan: Plan) -> str:
     served, count = int(plan.delivered.sum()), len(plan.requests)
     share = f" ({served / count:.0%})" if count else ""
     vehicles = f"{len(plan.used)} of {plan.num_vehicles} vehicles used"
-    return f"cost {plan.report.cost:.2f}   |   {served} of {count} requests served{share}   |   {vehicles}"
+    return f"cost {shown_cost(plan.report.cost)}   |   {served} of {count} requests served{share}   |   {vehicles}"
 
 
 def _draw_keys(picture: PlanFigure, sheet: pictures.Sheet, corner: tuple[float, float], columns: int) -> None:
