@@ -78,6 +78,8 @@ BOARDS = {
     "pulled into each other": (PULLED, 8.0),
 }
 
+LENGTHS = {"outline", "size", "pin_offset", "position"}
+
 
 def rectangles(board, position, orientation):
     """`[N, 4]`, left, top, right, bottom, in double precision."""
@@ -131,6 +133,20 @@ def test_what_annealing_returns_is_what_it_says(annealed, name, signal_hpwl):
         assert found.legal[row] == legal == (name != "one side")
         assert found.hpwl[row] == pytest.approx(signal_hpwl(board, position, turns) if legal else np.inf, abs=1e-5)
         assert np.isin(turns, range(4)).all() and np.isfinite(position).all()
+
+
+@pytest.mark.parametrize("scale", [1024.0, 1 / 1024])
+def test_the_same_boards_in_other_lengths_have_the_same_placements(run, annealed, scale):
+    """To the last bit: these scales change no rounding."""
+    boards = [
+        board | {name: np.multiply(board[name], scale) for name in LENGTHS & board.keys()}
+        for board, _ in BOARDS.values()
+    ]
+    found = run(stack([pad(make_board(**board), *SIZES) for board in boards]))
+    for row, (_, before) in enumerate(annealed.values()):
+        np.testing.assert_array_equal(found.position[row], before.position * scale)
+        np.testing.assert_array_equal(found.orientation[row], before.orientation)
+        np.testing.assert_array_equal(found.hpwl[row], before.hpwl * scale)
 
 
 def test_fixed_parts_and_padding_stay(annealed):
