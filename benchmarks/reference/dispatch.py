@@ -20,11 +20,10 @@ import numpy as np
 from benchmarks.subject import Subject, choose
 from jaxvrp.envs.dispatch.problem.instance import Instance
 
-SLACK = 1e-3  # minutes, on every deadline
-TIE = 1e-3  # minutes by which added travel is alike
+SLACK = {"trips": 1e-3 / 480, "rides": 1e-3 / 180}  # horizons, on every deadline, and by which added travel is alike
 LATELY = 1 / 12  # of the horizon
 SOON, COVERED, EVEN = 1 / 30, 0.8, 10.0  # of the horizon; the weight of cover; pickups that are believed in at first
-WAY, ENOUGH = 0.005, 0.2  # need that a minute of the way costs; the least gain for which a vehicle moves
+WAY, ENOUGH = 0.9, 0.2  # need that a way of the whole horizon costs; the least gain for which a vehicle moves
 DAYS = 8  # that random play takes in turn
 
 
@@ -78,6 +77,7 @@ class NumpyDispatch:
         self.day = instance
         self.max_stops, self.zones, self.travel_price = max_stops, zones, travel_price
         self.trips = instance.depot is not None
+        self.slack = SLACK["trips" if self.trips else "rides"] * float(instance.horizon)
         self.num_vehicles = len(instance.capacity)
         self.num_requests = int(np.count_nonzero(instance.load))
         self.pace = 60.0 * np.asarray(instance.detour, float) / np.asarray(instance.speed, float)
@@ -193,12 +193,12 @@ class NumpyDispatch:
                 continue
             served, travel = self._drive(v, stops)
             slack, least = self._slack_of_insertion(v, served, request)
-            if least >= -SLACK:
+            if least >= -self.slack:
                 own = {entry.stop.is_pickup: entry for entry in served if entry.stop.request == request}
                 picked = own[False].loaded if self.trips else own[True].start
                 found.append(Offer(stops, travel - travel_before, (i, j), picked, own[False].start, slack))
         least = min((offer.added for offer in found), default=math.inf)
-        return next((offer for offer in found if offer.added <= least + TIE), None)
+        return next((offer for offer in found if offer.added <= least + self.slack), None)
 
     def _pairs(self, v: int, count: int) -> list[tuple[int, int]]:
         """Positions before which the pickup and the drop-off may be, in the order of preference."""
@@ -328,7 +328,9 @@ class NumpyDispatch:
             "drone_share": sum(bool(self.day.is_drone[entry.vehicle]) for entry in drops) / served,
             "mean_wait": wait / served,
             "mean_delay": sum(self._delay(entry) for entry in drops) / served,
-            "broken_promises": float(sum(self._slack(entry.vehicle, [entry]) < -2 * SLACK for entry in self.begun)),
+            "broken_promises": float(
+                sum(self._slack(entry.vehicle, [entry]) < -2 * self.slack for entry in self.begun)
+            ),
             "invalid_actions": float(self.invalid_actions),
         }
 
@@ -466,7 +468,8 @@ class NumpyDispatch:
         if spare is None:
             return None
         place, zones = self.vehicles[spare].place, range(self.zones**2)
-        worth = [self._need(zone, spare) - WAY * self._way(spare, place, self.middle(zone)) for zone in zones]
+        price = WAY / float(self.day.horizon)
+        worth = [self._need(zone, spare) - price * self._way(spare, place, self.middle(zone)) for zone in zones]
         return int(np.argmax(worth)) if max(worth) > self._needed(spare) + ENOUGH else None
 
     def _zone_planes(self) -> np.ndarray:
@@ -684,7 +687,7 @@ class NumpyNoisyDispatch(NumpyDispatch):
             travel[leg.vehicle] += leg.minutes
         entries = [leg.served for leg in known if leg.served and leg.served.start <= self.known_until]
         late = {entry: entry.start - self._window(entry.stop)[1] for entry in entries}
-        late = {entry: minutes for entry, minutes in late.items() if minutes > 2 * SLACK}
+        late = {entry: minutes for entry, minutes in late.items() if minutes > 2 * self.slack}
         self.begun = list(entries)
         served = max(self.served, 1)
         return {
@@ -704,8 +707,8 @@ class NumpyNoisyDispatch(NumpyDispatch):
             if leg.served is not None:
                 left[leg.vehicle] = leg.served.loaded + float(self.day.stop_time[leg.vehicle])
             elif leg.end <= self.known_until:
-                is_long = leg.end - left[leg.vehicle] > float(self.day.max_trip[leg.vehicle]) + 2 * SLACK
-                late += is_long or leg.end > float(self.day.horizon) + 2 * SLACK
+                is_long = leg.end - left[leg.vehicle] > float(self.day.max_trip[leg.vehicle]) + 2 * self.slack
+                late += is_long or leg.end > float(self.day.horizon) + 2 * self.slack
         return late
 
     def _delay(self, entry: Served) -> float:

@@ -269,6 +269,69 @@ def test_a_day_in_other_units_on_another_clock(tmp_path, units, time, length, cl
     assert f'"track": [{shown}' in (tmp_path / "plan.html").read_text()
 
 
+def parcels(*, scale=1.0):
+    """Three parcels for a van and a drone of one depot; lengths and times in another unit."""
+    content = day(time=scale, length=scale)
+    depot = [3.0 * scale, 2.0 * scale]
+    for entry in (*content["requests"], *content["vehicles"]):
+        for name in ("pickup", "start", "pickup_deadline"):
+            entry.pop(name, None)
+    content["vehicles"][1] |= {"is_drone": True, "capacity": 1, "turnaround": 5 * scale, "max_trip": 20 * scale}
+    return content | {"depot": depot}
+
+
+def rides_of_day(*, scale=1.0):
+    return day(time=scale, length=scale)
+
+
+DAYS = {
+    "rides": (rides_of_day, "accept"),
+    "parcels": (parcels, "accept"),
+    "rejected parcels": (parcels, "threshold"),
+}
+
+
+@pytest.fixture(scope="module")
+def plans_of_days(tmp_path_factory):
+    """The plan of each day in its first units."""
+    path = tmp_path_factory.mktemp("days") / "day.json"
+    return {name: solved_day(path, content(), method=method).plan for name, (content, method) in DAYS.items()}
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("name", DAYS)
+def test_a_day_in_other_units_of_the_same_names(plans_of_days, tmp_path, name, scale):
+    (content, method), before = DAYS[name], plans_of_days[name]
+    plan = solved_day(tmp_path / "day.json", content(scale=scale), method=method).plan
+    assert plan["feasible"] == before["feasible"] == (method == "accept") and plan["routes"] == before["routes"]
+    np.testing.assert_allclose(plan["travel"] / scale, before["travel"], rtol=1e-4)
+    times, others = (times_of(each, "departs", "begin") for each in (plan, before))
+    np.testing.assert_allclose(times / scale, others, atol=3e-3, rtol=0)
+
+
+def moment(*, scale=1.0, late=0.0):
+    """A moment of that day: one van stands, one has a ride ahead whose deadline leaves `late` less than it needs."""
+    content = day(time=scale, length=scale)
+    content["requests"][3]["pickup_deadline"] = (27 - late) * scale  # 3 km at 30 km/h, and a minute there
+    stops = [{"what": what, "request": "r3"} for what in ("pickup", "drop-off")]
+    vehicles = [
+        {"id": "van 0", "free": 0.0, "place": [9.0 * scale, 9.0 * scale], "stops": []},
+        {"id": "van 1", "free": 20.0 * scale, "place": [2.0 * scale, 0.0], "stops": stops},
+    ]
+    return {"format": "jaxvrp-dispatch-moment-1", "now": 20.0 * scale, "day": content, "vehicles": vehicles}
+
+
+@pytest.mark.parametrize("scale", [1.0, *SCALES])
+def test_a_moment_in_other_units_of_the_same_names(tmp_path, scale):
+    """What is late by a hundredth of a minute is late in every unit, what is late by a thousandth of that in none."""
+    for late, is_late in ((1.0 + 1e-2, True), (1.0 + 1e-5, False)):
+        content = moment(scale=scale, late=late)
+        plan = solved_day(tmp_path / "moment.json", content, seconds=0.01).plan
+        assert bool(plan["late"]) == is_late, plan
+        begins = np.array([stop["begin"] for stop in plan["stops"]]) / scale - 20
+        np.testing.assert_allclose(begins, [6.0, 11.0], atol=3e-3)
+
+
 @pytest.mark.parametrize("clock", [0.0, EPOCH])
 def test_a_moment_on_another_clock(tmp_path, clock):
     now = 20 + clock / 60

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 
 from jaxvrp.envs.dispatch import rules
 from jaxvrp.envs.dispatch.plans import at_position, distance
+from jaxvrp.envs.dispatch.problem.instance import minute_of
 from jaxvrp.envs.dispatch.rules import State
 
 SOON = 1 / 30
@@ -19,8 +20,8 @@ EVEN = 10.0
 """Requests, spread evenly, that are believed in before any have come."""
 
 WAY, ENOUGH = 0.005, 0.2
-"""Need that a minute of the way to a zone costs, and the least gain for which a vehicle moves; with the numbers above
-the best of a small grid on other days."""
+"""Need that a minute of the way to a zone costs, on a generated day, and the least gain for which a vehicle moves; with
+the numbers above the best of a small grid on other days."""
 
 
 def plan_ends(state: State) -> tuple[jax.Array, jax.Array]:
@@ -89,8 +90,9 @@ def target(state: State) -> jax.Array:
     """`i32[]`, 1 + the zone that needs the spare vehicle enough more than the one where it waits; 0 for none."""
     number = spare(state)
     place, goal, pace = (_of(number, values) for values in (state.plans.place, state.plans.goal, state.prepared.pace))
+    price = WAY / minute_of(state.prepared.fleet)
     near = nearness(state, distance(goal[:, None], middles(state)) * pace)
-    worth = need(demand(state), cover(state) - near) - WAY * distance(place[:, None], middles(state)) * pace
+    worth = need(demand(state), cover(state) - near) - price * distance(place[:, None], middles(state)) * pace
     gains = (number >= 0) & (jnp.max(worth) > _of(number, needed(state)) + ENOUGH)
     return jnp.where(gains, 1 + jax.lax.argmax(worth, 0, jnp.int32), 0)
 

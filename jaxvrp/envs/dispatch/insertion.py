@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import struct
 
-from jaxvrp.envs.dispatch.plans import DEADLINE, LOAD, SLACK, Plans, Prepared, Request, at_position, distance
+from jaxvrp.envs.dispatch.plans import DEADLINE, LOAD, Plans, Prepared, Request, at_position, distance
 from jaxvrp.envs.dispatch.schedule import (
     Positions,
     followed_by,
@@ -22,10 +23,7 @@ from jaxvrp.envs.dispatch.schedule import (
     sums,
 )
 
-TIE = 1e-3
-"""Minutes of added travel by which two insertions are alike, so that the earlier positions win."""
-
-NEVER = 1e9
+NEVER = float(np.finfo(np.float32).max)
 """Minutes; beyond all times."""
 
 
@@ -119,7 +117,7 @@ def _fit(prepared: Prepared, at: Positions, place: jax.Array, earliest: jax.Arra
     way_on = jnp.where(at.leads_on, distance(at.after, place[:, None, None]) * pace, 0.0)
     begin = jnp.maximum(earliest, at.leave + way_there)
     reach = begin + stop_time + way_on
-    fits = at.legal & (begin <= deadline + SLACK) & (reach <= at.latest + SLACK)
+    fits = at.legal & (begin <= deadline + prepared.slack) & (reach <= at.latest + prepared.slack)
     return _Fit(way_there, way_on, begin, reach, fits)
 
 
@@ -132,7 +130,7 @@ def _offer_deliveries(prepared: Prepared, plans: Plans, request: Request) -> Off
     has_room = (planned + request.load <= prepared.capacity) & (plans.num_stops < plans.start.shape[-1])
     possible = fit.fits & has_room[:, None] & request.exists
     added = jnp.where(possible, fit.way_there + fit.way_on - at.arc, jnp.inf)
-    position = _first(added <= jnp.min(added, axis=-1, keepdims=True) + TIE)
+    position = _first(added <= jnp.min(added, axis=-1, keepdims=True) + prepared.slack)
     begin, pushed = at_position(position, fit.begin), at_position(position, fit.reach - at.path)
     is_before = index_of(plans.start.shape[-1]) < position[:, None]
     moved = _pushed(plans, at, jnp.where(is_before, at.shifted[:, None], pushed[:, None]))
@@ -149,7 +147,7 @@ def _offer_deliveries(prepared: Prepared, plans: Plans, request: Request) -> Off
 def _offer_rides(prepared: Prepared, plans: Plans, request: Request) -> Offers:
     """A pickup and a drop-off, each at one position of the plan."""
     at, index = positions(prepared, plans), index_of(plans.start.shape[-1] + 1)
-    stop_time, pace = prepared.fleet.stop_time[:, None], prepared.pace[:, None]
+    stop_time, pace, granted = prepared.fleet.stop_time[:, None], prepared.pace[:, None], prepared.slack
     pick = _fit(prepared, at, request.pickup, request.pickup_earliest, request.pickup_deadline)
     drop = _fit(prepared, at, request.dropoff, request.dropoff_earliest, request.dropoff_deadline)
     carried = followed_by(plans.aboard, plans.aboard[:, None] + sums(plans.stops[LOAD]))
@@ -160,8 +158,8 @@ def _offer_rides(prepared: Prepared, plans: Plans, request: Request) -> Offers:
     ride = distance(request.pickup, request.dropoff) * pace
     begin_next = jnp.maximum(request.dropoff_earliest, pick.begin + stop_time + ride)
     reach_next = begin_next + stop_time + drop.way_on
-    fits_next = (pick.begin <= request.pickup_deadline + SLACK) & (begin_next <= request.dropoff_deadline + SLACK)
-    fits_next &= at.legal & ~is_full & has_room[:, None] & (reach_next <= at.latest + SLACK)
+    fits_next = (pick.begin <= request.pickup_deadline + granted) & (begin_next <= request.dropoff_deadline + granted)
+    fits_next &= at.legal & ~is_full & has_room[:, None] & (reach_next <= at.latest + granted)
     added_next = jnp.where(fits_next, pick.way_there + ride + drop.way_on - at.arc, jnp.inf)
 
     # The drop-off at a later position.
@@ -170,7 +168,7 @@ def _offer_rides(prepared: Prepared, plans: Plans, request: Request) -> Offers:
     path_before = followed_by(jnp.zeros_like(plans.free), at.path[:, :-1])
     deadline = jnp.minimum(request.dropoff_deadline, NEVER)  # finite, so that it refuses a pickup that does not fit
     room = jnp.minimum(deadline, at.latest - stop_time - drop.way_on)
-    room = jnp.where(drop.fits, room - stop_time - drop.way_there - path_before + SLACK, -jnp.inf)
+    room = jnp.where(drop.fits, room - stop_time - drop.way_there - path_before + granted, -jnp.inf)
     least_drop, is_open = jnp.full_like(added_drop, jnp.inf), jnp.ones_like(is_full)
     for later in range(1, index.size):  # not as a table of pairs, which takes longer to write than to fill
         is_open &= (index >= later) | ~is_full[:, later, None]
@@ -179,13 +177,13 @@ def _offer_rides(prepared: Prepared, plans: Plans, request: Request) -> Offers:
 
     least = jnp.minimum(added_next, added_pick + least_drop)
     added = jnp.min(least, axis=-1)
-    first = _first(least <= added[:, None] + TIE)
+    first = _first(least <= added[:, None] + granted)
     pushed_there, behind_first = at_position(first, pushed), index > first[:, None]
     full_from = jnp.min(jnp.where(is_full & behind_first, index, index.size), axis=-1, keepdims=True)
     fits = behind_first & (index < full_from) & (pushed_there[:, None] <= room)
     by_drop = jnp.where(fits, at_position(first, added_pick)[:, None] + added_drop, jnp.inf)
     by_drop = jnp.where(index == first[:, None], added_next, by_drop)
-    second = _first(by_drop <= added[:, None] + TIE)
+    second = _first(by_drop <= added[:, None] + granted)
     is_next = first == second
 
     arrive = jnp.maximum(

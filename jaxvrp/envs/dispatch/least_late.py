@@ -12,8 +12,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from jaxvrp.envs.dispatch.plans import SLACK
-from jaxvrp.envs.dispatch.problem.instance import MINUTES_PER_HOUR, Instance
+from jaxvrp.envs.dispatch.problem.instance import MINUTES_PER_HOUR, Instance, slack_of
 
 MOST_ORDERS = 20_000
 """Orders that are tried at most, in half a second or so."""
@@ -57,7 +56,7 @@ def _less_late(day: Instance, courses: list[Course], tries: Iterator[int]) -> li
     """The courses after one request of a late vehicle has gone elsewhere, if that makes all of it less late."""
     for at, course in enumerate(courses):
         late = cost(day, course)[0]
-        for request in dict.fromkeys(request for request, _ in course.calls) if late > SLACK else ():
+        for request in dict.fromkeys(request for request, _ in course.calls) if late > slack_of(day) else ():
             rest = [*courses]
             rest[at] = dataclasses.replace(course, calls=tuple(call for call in course.calls if call[0] != request))
             is_open = day.depot is not None or (request, True) in course.calls
@@ -65,7 +64,7 @@ def _less_late(day: Instance, courses: list[Course], tries: Iterator[int]) -> li
             if changed is None:
                 continue
             after = [changed if changed.vehicle == each.vehicle else each for each in rest]
-            if _late(day, after) < _late(day, courses) - SLACK:
+            if _late(day, after) < _late(day, courses) - slack_of(day):
                 return after
     return None
 
@@ -128,15 +127,15 @@ def _driven(day: Instance, course: Course) -> tuple[float, float, float]:
         place, earliest, deadline = (getattr(day, end + what)[request] for what in ("", "_earliest", "_deadline"))
         way = pace * math.dist(here, place)
         time, travel, here, aboard = max(time + way, float(earliest)), travel + way, place, aboard + load
-        late, most, time = late + _over(time, deadline), max(most, aboard), time + stop_time
+        late, most, time = late + _over(day, time, deadline), max(most, aboard), time + stop_time
     if most > day.capacity[v]:
         return math.inf, math.inf, math.inf
     if day.depot is None:
         return time, late, travel
     way = pace * math.dist(here, day.depot)
-    late += _over(time + way, day.horizon) + _over(time + way - left, day.max_trip[v])
+    late += _over(day, time + way, day.horizon) + _over(day, time + way - left, day.max_trip[v])
     return time + way + float(day.turnaround[v]), late, travel + way
 
 
-def _over(time: float, limit: float) -> float:
-    return time - limit if time > limit + SLACK else 0.0
+def _over(day: Instance, time: float, limit: float) -> float:
+    return time - limit if time > limit + slack_of(day) else 0.0

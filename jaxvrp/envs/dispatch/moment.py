@@ -12,14 +12,14 @@ import numpy as np
 from flax import struct
 
 from jaxvrp.envs.dispatch.least_late import Call, Course, cost, least_late
-from jaxvrp.envs.dispatch.plans import DEADLINE, LOAD, REQUEST, SLACK, Plans, Prepared, begin, leaves, prepare, way_home
+from jaxvrp.envs.dispatch.plans import DEADLINE, LOAD, REQUEST, Plans, Prepared, begin, leaves, prepare, way_home
 from jaxvrp.envs.dispatch.problem.day_file import (
     NOT_NEGATIVE,
     PLACE,
     NamedDay,
     parse_day,
 )
-from jaxvrp.envs.dispatch.problem.instance import MINUTES_PER_HOUR, Instance, as_float32
+from jaxvrp.envs.dispatch.problem.instance import MINUTES_PER_HOUR, Instance, as_float32, slack_of
 from jaxvrp.envs.dispatch.rules import State
 from jaxvrp.envs.dispatch.schedule import rescheduled
 from jaxvrp.io.json_files import plain, read_json
@@ -63,13 +63,13 @@ def moment_of(content: Mapping[str, Any], state: State) -> dict[str, Any]:
     km = LENGTHS[content.get("units", {}).get("length", "km")]
     place, free, stops = np.asarray(state.plans.place), np.asarray(state.plans.free), pending(day, state)
     vehicles = [
-        {"id": name, "free": round((float(free[v]) + day.clock) / day.minutes, 6), "stops": stops[name]}
+        {"id": name, "free": round((float(free[v]) + day.clock) / day.minutes, day.decimals + 3), "stops": stops[name]}
         | ({} if "depot" in content else {"place": (np.add(place[:, v], day.place) / km).round(6).tolist()})
         for v, name in enumerate(day.vehicles)
     ]
     return {
         "format": FORMAT,
-        "now": round((float(state.now) + day.clock) / day.minutes, 6),
+        "now": round((float(state.now) + day.clock) / day.minutes, day.decimals + 3),
         "day": dict(content),
         "vehicles": vehicles,
     }
@@ -209,7 +209,7 @@ def _calls(
         seen[name] = where
         picked ^= {name} if is_pickup or name in picked else set()
         request = day.requests.index(name)
-        if day.instance.arrival[request] > now + SLACK:
+        if day.instance.arrival[request] > now + slack_of(day.instance):
             arrival = f"{day.moment(day.instance.arrival[request]):.13g}, after now, {day.moment(now):.13g}"
             raise ValueError(f"{where}: '{name}' arrives at {arrival}; leave it out until then")
         if name not in cancelled:
@@ -304,7 +304,7 @@ def late(moment: Moment) -> list[tuple[str, str]]:
         for k, stop in enumerate(stops):
             end = "pickup" if stop["what"] == PICKUP else "dropoff"
             deadline = getattr(instance, f"{end}_deadline")[int(plans.stops[REQUEST, v, k])]
-            if plans.start[v, k] > deadline + 2 * SLACK:
+            if plans.start[v, k] > deadline + 2 * slack_of(instance):
                 times = f"begins at {stop['begin']:.13g}, after its deadline, {day.moment(deadline):.13g}"
                 found.append((stop["request"], f"{stop['what']} of {stop['request']} {times}"))
         if instance.depot is not None:
@@ -318,9 +318,9 @@ def _late_home(moment: Moment, v: int, name: str) -> list[str]:
         (np.asarray(each) for each in homecomings(moment.prepared, moment.plans)),
     )
     found = []
-    if (last := home[v].max()) > instance.horizon + 2 * SLACK:
+    if (last := home[v].max()) > instance.horizon + 2 * slack_of(instance):
         found.append(f"{name} is home at {moment.day.moment(last):.13g}, after the horizon")
-    if (trip[v] > instance.max_trip[v] + 2 * SLACK).any():
+    if (trip[v] > instance.max_trip[v] + 2 * slack_of(instance)).any():
         found.append(f"{name} makes a longer trip than its max_trip")
     return found
 

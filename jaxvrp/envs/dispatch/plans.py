@@ -13,10 +13,7 @@ import numpy as np
 from flax import struct
 
 from jaxvrp.envs.dispatch.noise import Factors, Lateness, UnderWay, factors
-from jaxvrp.envs.dispatch.problem.instance import MINUTES_PER_HOUR, Instance
-
-SLACK = 1e-3
-"""Minutes, on every comparison with a deadline: float32 resolves 3e-5 at a clock of 480."""
+from jaxvrp.envs.dispatch.problem.instance import MINUTES_PER_HOUR, Instance, slack_of
 
 X, Y, EARLIEST, DEADLINE, LOAD, REQUEST, DUE = range(7)
 """Planes of a stop. LOAD is taken on, or less than 0 if left; DUE is when a stop without any delay would begin, or with
@@ -70,6 +67,7 @@ class Prepared(struct.PyTreeNode):
         capacity: `f32[V]`.
         table: `f32[R, 11]`, the numbers of each request, see `COLUMNS`.
         num_requests: `i32[]`, without padding.
+        slack: `f32[]`, minutes by which a deadline may be missed, and insertions or plans differ that are alike.
         factors: of travel times; None without `travel_noise`.
     """
 
@@ -78,6 +76,7 @@ class Prepared(struct.PyTreeNode):
     capacity: jax.Array
     table: jax.Array
     num_requests: jax.Array
+    slack: jax.Array
     factors: Factors | None = None
 
     @property
@@ -120,6 +119,7 @@ def prepare(instance: Instance, travel_noise: float = 0.0, reserve: float | jax.
         capacity=instance.capacity.astype(jnp.float32),
         table=jnp.concatenate(columns, axis=1),
         num_requests=jnp.sum(instance.load > 0, dtype=jnp.int32),
+        slack=slack_of(instance),
         factors=drawn,
     )
 
@@ -274,7 +274,7 @@ def _ride_on(
     prepared: Prepared, plans: Plans, left: Plans, begun: jax.Array, count: jax.Array, now: jax.Array
 ) -> tuple[Plans, Begun]:
     """Vehicles are free where and when they end the stop that they have begun last; those without a plan go on."""
-    load, late = plans.stops[LOAD], _late(plans, begun)
+    load, late = plans.stops[LOAD], _late(prepared, plans, begun)
     any_begun = count > 0
     place = jnp.where(any_begun, at_position(count - 1, plans.stops[:2]), plans.place)
     ended = at_position(count - 1, plans.start) + prepared.fleet.stop_time
@@ -314,14 +314,14 @@ def _fly_home(
     left = left.replace(free=jnp.maximum(free, now))  # also if it waits for a parcel, which may go to another vehicle
     loaded = jnp.where(begun, leaves(prepared, plans) - plans.stops[DUE], 0.0)
     delay = jnp.where(begun, plans.start - plans.stops[DUE], 0.0)
-    late_home = any_begun & (home > instance.horizon + 2 * SLACK)
-    broken = jnp.sum(_late(plans, begun), dtype=jnp.float32) + jnp.sum(late_home, dtype=jnp.float32)
+    late_home = any_begun & (home > instance.horizon + 2 * prepared.slack)
+    broken = jnp.sum(_late(prepared, plans, begun), dtype=jnp.float32) + jnp.sum(late_home, dtype=jnp.float32)
     by_drone = jnp.sum(begun & instance.is_drone[:, None], dtype=jnp.float32)
     return left, Begun(jnp.sum(loaded), jnp.sum(delay), by_drone, broken, jnp.zeros_like(free))
 
 
-def _late(plans: Plans, begun: jax.Array) -> jax.Array:
-    return begun & (plans.start > plans.stops[DEADLINE] + 2 * SLACK)
+def _late(prepared: Prepared, plans: Plans, begun: jax.Array) -> jax.Array:
+    return begun & (plans.start > plans.stops[DEADLINE] + 2 * prepared.slack)
 
 
 def without_first(plans: Plans, count: jax.Array) -> Plans:

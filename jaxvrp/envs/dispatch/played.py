@@ -17,8 +17,8 @@ from jaxvrp.envs.dispatch.problem.solution import Report, Stop, solution_report
 from jaxvrp.envs.dispatch.rules import State, idle, zone_middles
 from jaxvrp.episodes import until_end
 
-NEAR = 1e-3
-"""Kilometres within which a goal is the middle of a zone."""
+NEAR = 1e-4
+"""A goal is the middle of a zone if it is nearer to it, in sides of the area."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,7 +128,7 @@ def _actions(env: Dispatch, states: State) -> dict[str, np.ndarray]:
         goal, is_idle = np.asarray(states.plans.goal), np.asarray(jax.vmap(idle)(states))
         gap = np.linalg.norm(goal[1:, :, :, None] - middles[None, :, None, :], axis=1)
         changed = (goal[1:] != goal[:-1]).any(axis=1)
-        sent = is_idle[:-1] & changed & (gap.min(axis=-1) < NEAR)
+        sent = is_idle[:-1] & changed & (gap.min(axis=-1) < NEAR * np.ptp(area, axis=0).max())
         sent &= actions[DISPATCHER] != 1 + np.arange(sent.shape[1])
         actions[DRIVER] = np.where(sent, 1 + gap.argmin(axis=-1), 0)
     return actions

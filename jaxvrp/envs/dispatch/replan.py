@@ -25,8 +25,6 @@ REMOVED = 3
 """Requests that a round of `replan` takes out, or as many as there are."""
 
 GOLDEN = 0.6180339887
-LEAST_GAIN = 1e-3
-"""Minutes of travel that a round must save to count."""
 
 STRINGS, MOST_TOURS = 0.7, 4
 """Share of rounds that take strings out, and from how many plans at most."""
@@ -72,7 +70,7 @@ def replan(prepared: Prepared, plans: Plans, turn: jax.Array, rounds: int) -> tu
 
     def advance(number: jax.Array, kept: Planned) -> Planned:
         changed, is_complete = ruin_and_recreate(prepared, kept.plans, turned[number])
-        return where(is_complete & (changed.total < kept.total - LEAST_GAIN), changed, kept)
+        return where(is_complete & (changed.total < kept.total - prepared.slack), changed, kept)
 
     planned = jax.lax.fori_loop(0, rounds, advance, before)
     return planned.plans, planned.travel - before.travel

@@ -10,7 +10,6 @@ from jaxvrp.envs.dispatch.plans import (
     DEADLINE,
     DUE,
     EARLIEST,
-    SLACK,
     Plans,
     Prepared,
     at_position,
@@ -110,7 +109,7 @@ def positions(prepared: Prepared, plans: Plans, released: jax.Array | None = Non
     bound = jnp.where(index < count, deadline, jnp.where(index == count, end, jnp.inf))
     latest = least_from(bound - path) + path
     if shifted is not None:
-        legal &= shifted[:, None] <= latest[:, :1] + SLACK
+        legal &= shifted[:, None] <= latest[:, :1] + prepared.slack
     return Positions(legal, before, after, leave, leads_on, arc, path, latest, shifted)
 
 

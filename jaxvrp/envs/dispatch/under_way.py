@@ -18,7 +18,6 @@ from jaxvrp.envs.dispatch.plans import (
     EARLIEST,
     LOAD,
     REQUEST,
-    SLACK,
     Begun,
     Plans,
     Prepared,
@@ -227,7 +226,7 @@ def _known(
     prepared: Prepared, driven: Drive, begun: jax.Array, drift: jax.Array, since: jax.Array, until: jax.Array
 ) -> Begun:
     """What became known between `since` and `until` of the stops that have `begun`."""
-    instance, load = prepared.fleet, driven.stops[LOAD]
+    instance, load, granted = prepared.fleet, driven.stops[LOAD], 2 * prepared.slack
 
     def is_new(time: jax.Array) -> jax.Array:
         return begun & (time > since) & (time <= until)
@@ -242,10 +241,10 @@ def _known(
         wait = jnp.sum(jnp.where(served, driven.departs - driven.stops[DUE], 0.0))
         length = driven.home - driven.departs - instance.stop_time[:, None]
         late_trip = is_home & (
-            (driven.home > instance.horizon + 2 * SLACK) | (length > instance.max_trip[:, None] + 2 * SLACK)
+            (driven.home > instance.horizon + granted) | (length > instance.max_trip[:, None] + granted)
         )
     late = driven.start - driven.stops[DEADLINE]
-    is_late = served & (late > 2 * SLACK)
+    is_late = served & (late > granted)
     minutes = jnp.sum(jnp.where(is_late, late, 0.0))
     request = driven.stops[REQUEST].astype(jnp.int32)
     requests = jnp.zeros(prepared.table.shape[0], bool).at[request].max(is_late)

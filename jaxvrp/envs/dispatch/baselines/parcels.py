@@ -13,9 +13,8 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from jaxvrp.envs.dispatch.insertion import TIE
-from jaxvrp.envs.dispatch.plans import DEADLINE, DUE, EARLIEST, LOAD, SLACK, Plans, Prepared, at_position, distance
-from jaxvrp.envs.dispatch.replan import FAR, LEAST_GAIN, Planned, where
+from jaxvrp.envs.dispatch.plans import DEADLINE, DUE, EARLIEST, LOAD, Plans, Prepared, at_position, distance
+from jaxvrp.envs.dispatch.replan import FAR, Planned, where
 from jaxvrp.envs.dispatch.schedule import followed_by, in_order, index_of, least_from, least_until, sums
 
 MOVES = 40
@@ -137,7 +136,7 @@ def _advance_single(
         (now, best), (key, heat) = carry, key_and_heat
         draws = jax.random.uniform(key, (MOVES, DICE), jnp.float32, minval=1e-9)
         now, _ = jax.lax.scan(move, now, (draws, jnp.broadcast_to(heat, MOVES)))
-        is_better = jnp.sum(now.travel) < jnp.sum(best.travel) - LEAST_GAIN
+        is_better = jnp.sum(now.travel) < jnp.sum(best.travel) - prepared.slack
         return (now, jax.tree.map(lambda new, old: jnp.where(is_better, new, old), now, best)), None
 
     first = Trips(order, now.travel), Trips(order, best.travel)
@@ -150,7 +149,7 @@ def _parcels(prepared: Prepared, plans: Plans) -> Parcels:
     size = plans.start.size
     stops, exists = plans.stops.reshape(-1, size), plans.present.ravel()
     way = distance(stops[:2, :, None], stops[:2, None, :])
-    way = jnp.where(exists & (index_of(size)[:, None] != index_of(size)), way, FAR)
+    way = jnp.where(exists & (index_of(size)[:, None] != index_of(size)), way, jnp.inf)
     near = jnp.argsort(way, axis=1)[:, :NEIGHBOURS].astype(jnp.int32)
     near = jnp.where(exists[near], near, index_of(size)[:, None])
     present_first = jnp.argsort(~exists, stable=True).astype(jnp.int32)
@@ -271,7 +270,7 @@ def _exchanged(
 
 def _scheduled(parcels: Parcels, rows: _Rows, orders: jax.Array, incoming: jax.Array) -> _Schedule:
     """The plans, their trips loaded when all their parcels and those to come (`i32[2]`, -1 for none) are there."""
-    fleet, size = parcels.prepared.fleet, orders.shape[1]
+    fleet, slack, size = parcels.prepared.fleet, parcels.prepared.slack, orders.shape[1]
     assert fleet.depot is not None
     depot, index, exists = fleet.depot[:, None, None], index_of(size + 1), orders >= 0
     count = jnp.sum(exists, axis=1, keepdims=True, dtype=jnp.int32)
@@ -294,9 +293,9 @@ def _scheduled(parcels: Parcels, rows: _Rows, orders: jax.Array, incoming: jax.A
 
     load, flight = jnp.where(exists, -stops[LOAD], 0.0), home + rows.stop_time
     loads = jnp.where(rows.is_drone, load, jnp.sum(load, axis=1, keepdims=True))
-    on_time = (start <= stops[DEADLINE] + SLACK) & (loads <= rows.capacity)
-    flies = (start + flight <= rows.home_by + SLACK) & (home + flight <= rows.max_trip + SLACK)
-    is_home = at_position(count[:, 0], leave + arc)[:, None] <= end + SLACK
+    on_time = (start <= stops[DEADLINE] + slack) & (loads <= rows.capacity)
+    flies = (start + flight <= rows.home_by + slack) & (home + flight <= rows.max_trip + slack)
+    is_home = at_position(count[:, 0], leave + arc)[:, None] <= end + slack
     is_kept = jnp.where(exists, on_time & jnp.where(rows.is_drone, flies, is_home), True).all(axis=1)
 
     # A drone is back by the horizon from each flight; a vehicle, from its only trip.
@@ -327,7 +326,7 @@ def _inserted(
 
     As in `jaxvrp.envs.dispatch.insertion`; a stop that noise has made late already lets nothing in before it.
     """
-    index, size = index_of(orders.shape[1] + 1), orders.shape[1]
+    index, size, slack = index_of(orders.shape[1] + 1), orders.shape[1], parcels.prepared.slack
     stop = jnp.take(parcels.stops, incoming, axis=1, mode="clip")[:, :, None]
     way_there, way_on = distance(plans.before, stop[:2]) * rows.pace, distance(plans.after, stop[:2]) * rows.pace
     way_on = jnp.where(rows.is_drone, way_there + plans.arc, way_on)
@@ -337,13 +336,13 @@ def _inserted(
         (plans.is_kept | ~plans.waits)[:, None]
         & plans.legal
         & (plans.load - stop[LOAD] <= rows.capacity)
-        & (begin <= stop[DEADLINE] + SLACK)
+        & (begin <= stop[DEADLINE] + slack)
     )
-    fits &= ~rows.is_drone | (2.0 * way_there + rows.stop_time <= rows.max_trip + SLACK)
-    fits &= begin + rows.stop_time + way_on + plans.between <= plans.latest + SLACK
+    fits &= ~rows.is_drone | (2.0 * way_there + rows.stop_time <= rows.max_trip + slack)
+    fits &= begin + rows.stop_time + way_on + plans.between <= plans.latest + slack
     added = jnp.where(fits, way_there + way_on - plans.arc, jnp.inf)
     least = jnp.min(added, axis=1, keepdims=True)
-    position = jnp.min(jnp.where(added <= least + TIE, index, size), axis=1, keepdims=True)
+    position = jnp.min(jnp.where(added <= least + slack, index, size), axis=1, keepdims=True)
     comes, stop_index = incoming[:, None] >= 0, index_of(size)
     behind = jnp.concatenate([orders[:, :1], orders[:, :-1]], axis=1)
     longer = jnp.where(stop_index == position, incoming[:, None], jnp.where(stop_index < position, orders, behind))

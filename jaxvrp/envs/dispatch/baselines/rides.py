@@ -19,9 +19,9 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from jaxvrp.envs.dispatch.insertion import NEVER, TIE
-from jaxvrp.envs.dispatch.plans import DEADLINE, EARLIEST, LOAD, REQUEST, SLACK, Plans, Prepared, distance
-from jaxvrp.envs.dispatch.replan import FAR, LEAST_GAIN, Planned
+from jaxvrp.envs.dispatch.insertion import NEVER
+from jaxvrp.envs.dispatch.plans import DEADLINE, EARLIEST, LOAD, REQUEST, Plans, Prepared, distance
+from jaxvrp.envs.dispatch.replan import FAR, Planned
 from jaxvrp.envs.dispatch.schedule import in_order, index_of, planned_travel
 
 MOVES = 8
@@ -41,15 +41,15 @@ X, Y, LEAVE, ARC, LATEST, PATH, CARRIED = range(7)
 leaves this, minutes to the stop, when it must be there at the latest (-inf where no position is), minutes of travel and
 stops since the first stop, and the load on the way."""
 
-PACE, STOP_TIME, CAPACITY, START_X, START_Y, FREE, ABOARD = range(7)
-"""Planes of a vehicle."""
+PACE, STOP_TIME, CAPACITY, START_X, START_Y, FREE, ABOARD, SLACK = range(8)
+"""Planes of a vehicle; the last is that of its day."""
 
 
 class Rides(struct.PyTreeNode):
     """What moves read: N stops of all plans, and which of them can be taken out.
 
     Attributes:
-        vehicles: `f32[7, V, B]`.
+        vehicles: `f32[8, V, B]`.
         stops: `f32[7, N, B]`.
         dropoff: `i32[N, B]`, of a pickup; -1 for other stops.
         open: `i32[N, B]`, numbers of pickups and of drop-offs of passengers aboard come first.
@@ -153,7 +153,7 @@ def advance(
         (now, best), (key, heat) = carry, key_and_heat
         draws = jax.random.uniform(key, (MOVES, _dice(vehicles), batch), jnp.float32, minval=1e-9)
         now, _ = jax.lax.scan(move, now, (draws, jnp.broadcast_to(heat, (MOVES, batch))))
-        is_better = jnp.sum(now.travel, axis=0) < jnp.sum(best[1], axis=0) - LEAST_GAIN
+        is_better = jnp.sum(now.travel, axis=0) < jnp.sum(best[1], axis=0) - rides.vehicles[SLACK, 0]
         best = jax.tree.map(lambda new, old: jnp.where(is_better, new, old), (now.order, now.travel), best)
         return (now, best), None
 
@@ -184,16 +184,18 @@ def _rides(prepared: Prepared, plans: Plans) -> Rides:
         stops = stops.at[DEADLINE].max(start)
     way = distance(stops[:2, :, None], stops[:2, None, :]) * jnp.mean(prepared.pace)
     way += AHEAD * jnp.abs(start[:, None] - start)
-    way = jnp.where(is_other & is_open[:, None] & is_open, way, FAR)
+    way = jnp.where(is_other & is_open[:, None] & is_open, way, jnp.inf)
     least, near = jax.lax.top_k(-way, min(NEIGHBOURS, number.shape[0]))
-    columns = (prepared.pace, prepared.fleet.stop_time, prepared.capacity, *plans.place, plans.free, plans.aboard)
+    slack = jnp.broadcast_to(prepared.slack, plans.free.shape)
+    fleet = prepared.pace, prepared.fleet.stop_time, prepared.capacity
+    columns = (*fleet, *plans.place, plans.free, plans.aboard, slack)
     return Rides(
         jnp.stack(columns),
         stops,
         dropoff,
         jnp.argsort(~is_open, stable=True).astype(jnp.int32),
         jnp.sum(is_open, dtype=jnp.int32),
-        jnp.where(least > -FAR, near, -1),
+        jnp.where(least > -jnp.inf, near, -1),
     )
 
 
@@ -280,7 +282,7 @@ def _apart(rides: Rides, compute: Callable[..., Any], *args: Any) -> Any:
 
 
 def _scheduled(rides: Rides, vehicles: jax.Array, order: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Schedules `f32[7, S + 1, R, B]` and travel `f32[R, B]` of plans `i32[S, R, B]` of vehicles `f32[7, R, B]`."""
+    """Schedules `f32[7, S + 1, R, B]` and travel `f32[R, B]` of plans `i32[S, R, B]` of vehicles `f32[8, R, B]`."""
     stops, arc = _apart(rides, _legs, rides.stops, vehicles, order)
     path, carried, least = _apart(rides, _sums, vehicles, order, stops, arc)
     most = _apart(rides, _most, least)
@@ -437,7 +439,7 @@ def _with_ride(
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Order, schedule and travel of a plan with a ride where it costs least."""
     at = _apart(rides, _parts, vehicles, order, rows, ride)
-    order = _apart(rides, _longer, order, ride, at, _apart(rides, _least_by_pickup, at))
+    order = _apart(rides, _longer, vehicles, order, ride, at, _apart(rides, _least_by_pickup, at))
     return order, *_scheduled(rides, vehicles, order)
 
 
@@ -459,13 +461,13 @@ def _parts(vehicles: jax.Array, order: jax.Array, rows: jax.Array, ride: _Ride) 
 
 def _position(vehicles: jax.Array, leads_on: jax.Array, row: jax.Array, after: jax.Array, ride: _Ride) -> _Position:
     """Of planes of a schedule (`row`), and the place `after`, if it leads on to one."""
-    pace, stop_time, has_pickup = vehicles[PACE], vehicles[STOP_TIME], ride.has_pickup
+    pace, stop_time, slack, has_pickup = vehicles[PACE], vehicles[STOP_TIME], vehicles[SLACK], ride.has_pickup
 
     def fit(stop: jax.Array) -> tuple[jax.Array, ...]:
         way = distance(row[:2], stop[:2]) * pace
         way_on = jnp.where(leads_on, distance(after, stop[:2]) * pace, 0.0)
         begin = _later(stop[EARLIEST], row[LEAVE] + way)
-        fits = (begin <= stop[DEADLINE] + SLACK) & (begin + stop_time + way_on <= row[LATEST] + SLACK)
+        fits = (begin <= stop[DEADLINE] + slack) & (begin + stop_time + way_on <= row[LATEST] + slack)
         return way, way_on, begin, fits
 
     way = distance(ride.pickup[:2], ride.dropoff[:2]) * pace
@@ -473,17 +475,17 @@ def _position(vehicles: jax.Array, leads_on: jax.Array, row: jax.Array, after: j
     drop_way, drop_on, _, drop_fits = fit(ride.dropoff)
     is_full = row[CARRIED] + jnp.where(has_pickup, ride.pickup[LOAD], 0.0) > vehicles[CAPACITY]
     begin_next = _later(ride.dropoff[EARLIEST], pick_begin + jnp.where(has_pickup, stop_time + way, 0.0))
-    fits = (pick_begin <= ride.pickup[DEADLINE] + SLACK) & (begin_next <= ride.dropoff[DEADLINE] + SLACK) & ~is_full
-    fits &= begin_next + stop_time + drop_on <= row[LATEST] + SLACK
+    fits = (pick_begin <= ride.pickup[DEADLINE] + slack) & (begin_next <= ride.dropoff[DEADLINE] + slack) & ~is_full
+    fits &= begin_next + stop_time + drop_on <= row[LATEST] + slack
     pushed = jnp.where(pick_fits & has_pickup & ~is_full, pick_begin + stop_time + pick_on - row[PATH], jnp.inf)
-    room = _sooner(jnp.minimum(ride.dropoff[DEADLINE], NEVER), row[LATEST] - stop_time - drop_on) + SLACK
+    room = _sooner(jnp.minimum(ride.dropoff[DEADLINE], NEVER), row[LATEST] - stop_time - drop_on) + slack
     return _Position(
         jnp.where(fits, pick_way + way + drop_on - row[ARC], jnp.inf),
         pick_way + pick_on - row[ARC],
         drop_way + drop_on - row[ARC],
         pushed,
         jnp.where(drop_fits, room - drop_way - (row[PATH] - row[ARC]), -jnp.inf),
-        jnp.where(is_full, jnp.inf, -jnp.inf),
+        jnp.where(is_full, jnp.float32(jnp.inf), -jnp.inf),
     )
 
 
@@ -528,14 +530,14 @@ def _least_by_pickup(at: _Position) -> jax.Array:
     return jnp.minimum(at.whole, at.pick_added + least)
 
 
-def _longer(order: jax.Array, ride: _Ride, at: _Position, least: jax.Array) -> jax.Array:
+def _longer(vehicles: jax.Array, order: jax.Array, ride: _Ride, at: _Position, least: jax.Array) -> jax.Array:
     """The order of a vehicle (`i32[S, 1, B]`) with a ride where it costs least, the first of about the same."""
     index, size = _steps(order), order.shape[0]
 
     def first_of(condition: jax.Array) -> jax.Array:
         return jnp.min(jnp.where(condition, index, size - 1), axis=0)
 
-    best = jnp.min(least, axis=0) + TIE
+    best = jnp.min(least, axis=0) + vehicles[SLACK]
     first = first_of(least <= best)
     is_first = index == first
 

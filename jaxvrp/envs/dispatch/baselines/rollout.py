@@ -11,11 +11,12 @@ from jaxvrp.envs.dispatch import rules
 from jaxvrp.envs.dispatch.baselines.greedy import ThresholdActor
 from jaxvrp.envs.dispatch.env import DISPATCHER, DRIVER, Dispatch, prepared_day
 from jaxvrp.envs.dispatch.plans import Prepared
+from jaxvrp.envs.dispatch.problem.instance import minute_of
 from jaxvrp.envs.dispatch.rules import State
 from jaxvrp.spaces import ByRole
 
 TRAVEL_WEIGHT = 1e-4
-"""Value of a minute of travel that decides between decisions that serve alike."""
+"""Value of a minute of travel, on a generated day, that decides between decisions that serve alike."""
 
 
 class RolloutActor:
@@ -66,7 +67,7 @@ class RolloutActor:
 
     def _play_on(self, future: Prepared, state: State, choice: jax.Array) -> jax.Array:
         """`f32[]`, the value of a decision and of those that follow it, less a little for travel."""
-        price = self.env.travel_price + TRAVEL_WEIGHT
+        price = self.env.travel_price + TRAVEL_WEIGHT / minute_of(future.fleet)
 
         def decide(state: State, choice: jax.Array) -> tuple[State, jax.Array]:
             plans, growth = rules.assign(state, choice)

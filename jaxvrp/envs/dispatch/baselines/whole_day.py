@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from flax import struct
 
 from jaxvrp.envs.dispatch.insertion import offers
-from jaxvrp.envs.dispatch.plans import SLACK, Plans, Prepared, Request, distance
+from jaxvrp.envs.dispatch.plans import Plans, Prepared, Request, distance
 from jaxvrp.envs.dispatch.schedule import index_of, sums
 
 WINDOW = 12
@@ -220,12 +220,12 @@ def _place_parcels(prepared: Prepared, routes: Routes, request: Request, luck: j
     fits = planes["carried"] + request.load <= prepared.capacity[:, None]
     fits &= exists & ~instance.is_drone[:, None] & has_room
     shift = jnp.maximum(planes["shift"], request.pickup_earliest - planes["loads_at"])
-    fits &= shift <= planes["spare_of_trip"] + SLACK
+    fits &= shift <= planes["spare_of_trip"] + prepared.slack
 
     def joined(added: jax.Array, begin: jax.Array, spare: jax.Array, possible: jax.Array) -> jax.Array:
-        possible &= shift + begin <= request.dropoff_deadline + SLACK
-        possible &= shift + added + stop_time <= spare + SLACK
-        possible &= planes["duration"] + added + stop_time <= instance.max_trip[:, None] + SLACK
+        possible &= shift + begin <= request.dropoff_deadline + prepared.slack
+        possible &= shift + added + stop_time <= spare + prepared.slack
+        possible &= planes["duration"] + added + stop_time <= instance.max_trip[:, None] + prepared.slack
         return jnp.where(possible, added, jnp.inf)
 
     before = joined(
@@ -237,9 +237,9 @@ def _place_parcels(prepared: Prepared, routes: Routes, request: Request, luck: j
     shift = jnp.maximum(planes["shift_before"], request.pickup_earliest - planes["loads_at"])
     cycle = 2.0 * (way + stop_time) + instance.turnaround[:, None]
     alone = (exists & mark | is_end) & has_room & (request.load <= prepared.capacity[:, None])
-    alone &= shift + planes["loads_at"] + stop_time + way <= request.dropoff_deadline + SLACK
-    alone &= shift + cycle <= planes["spare"] + SLACK
-    alone &= 2.0 * way + stop_time <= instance.max_trip[:, None] + SLACK
+    alone &= shift + planes["loads_at"] + stop_time + way <= request.dropoff_deadline + prepared.slack
+    alone &= shift + cycle <= planes["spare"] + prepared.slack
+    alone &= 2.0 * way + stop_time <= instance.max_trip[:, None] + prepared.slack
     ranks = jnp.stack([before, behind, jnp.where(alone, 2.0 * way, jnp.inf)], axis=1) * luck[:, None, None]
     at = jax.lax.argmin(ranks.ravel(), 0, jnp.int32)
     vehicle, rest = at // (ranks.shape[1] * ranks.shape[2]), at % (ranks.shape[1] * ranks.shape[2])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 import os
 import warnings
 from collections.abc import Mapping, Sequence
@@ -107,13 +108,18 @@ class NamedDay:
         clock, place = (origin.tolist() for origin in origins.values())
         return cls(from_origin(instance, origins), requests, vehicles, minutes, name, clock, (place[0], place[1]))
 
+    @property
+    def decimals(self) -> int:
+        """Of times in the user's unit: three, and more where a day is less than a hundred of them."""
+        return max(3, 5 - math.floor(math.log10(float(self.instance.horizon) / self.minutes)))
+
     def moment(self, time: float) -> float:
-        """A time of the instance on the user's clock, to a thousandth of the unit."""
-        return round((float(time) + self.clock) / self.minutes, 3) + 0.0
+        """A time of the instance on the user's clock, to a thousandth of the unit or less."""
+        return round((float(time) + self.clock) / self.minutes, self.decimals) + 0.0
 
     def lasting(self, minutes: float) -> float:
-        """A length of time in the user's unit, to a thousandth of it."""
-        return round(float(minutes) / self.minutes, 3) + 0.0
+        """A length of time in the user's unit, to a thousandth of it or less."""
+        return round(float(minutes) / self.minutes, self.decimals) + 0.0
 
     def time(self, moment: float) -> float:
         """A time on the user's clock in minutes of the instance."""
@@ -253,10 +259,11 @@ def _names(what: str, entries: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
 
 
 def _around(*places: np.ndarray) -> np.ndarray:
-    """The box of all places, `[2, 2]`; at least 1 km each way."""
+    """The box of all places, `[2, 2]`; no side less than a tenth of the other, and 1 km around a single place."""
     points = np.concatenate([np.asarray(group, float).reshape(-1, 2) for group in places])
     low, high = points.min(axis=0), points.max(axis=0)
-    wider = np.maximum(1.0 - (high - low), 0.0) / 2
+    least = 0.1 * (high - low).max() or 1.0
+    wider = np.maximum(least - (high - low), 0.0) / 2
     return np.stack([low - wider, high + wider])
 
 

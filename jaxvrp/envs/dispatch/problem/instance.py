@@ -37,6 +37,9 @@ FORMAT = "jaxvrp-dispatch-1"
 
 MINUTES_PER_HOUR = 60.0
 
+USUAL = {"trips": 480.0, "rides": 180.0}
+"""Minutes of a generated day, with a depot and without, in which numbers with a unit of time were chosen."""
+
 MOST_PAIRS = 2_000_000
 """Of a request and a vehicle: each is compared with each."""
 
@@ -277,6 +280,19 @@ def _check_requests(instance: Instance) -> None:
         refuse_where(
             too_strict, "pickup_deadline of request {} can't be kept: parcels have none at the depot; leave it out"
         )
+
+
+def minute_of(instance: Instance) -> Any:
+    """`f[...]`, minutes that are on this day, by its horizon, what one is on a generated day."""
+    return instance.horizon / USUAL["rides" if instance.depot is None else "trips"]
+
+
+def slack_of(instance: Instance) -> Any:
+    """`f[...]`, minutes that are granted on every comparison of times.
+
+    On a generated day a thousandth: float32 resolves 3e-5 at a clock of 480.
+    """
+    return instance.horizon / (1000.0 * USUAL["rides" if instance.depot is None else "trips"])
 
 
 def as_float32(instance: Instance) -> Instance:

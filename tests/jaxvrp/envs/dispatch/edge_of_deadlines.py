@@ -4,7 +4,8 @@ import jax
 import numpy as np
 
 import jaxvrp
-from jaxvrp.envs.dispatch.plans import COLUMNS, SLACK
+from jaxvrp.envs.dispatch.plans import COLUMNS
+from jaxvrp.envs.dispatch.problem.instance import slack_of
 
 NUM_STEPS, ULPS, PAIRS = 12, np.arange(-3, 4, dtype=np.int32), 40
 NUM_DAYS = PAIRS * len(ULPS)
@@ -22,7 +23,8 @@ def main() -> None:
 
     # The same step once more, with deadlines of the next request a few roundings around what each vehicle can keep.
     which, vehicle = (each[:PAIRS] for each in np.nonzero(state.offers.feasible))
-    edges = np.asarray(state.offers.dropoff_start)[which, vehicle] - np.float32(SLACK)
+    slack = np.asarray(slack_of(state.prepared.fleet))[:, None]
+    edges = np.asarray(state.offers.dropoff_start)[which, vehicle] - slack[which, 0]
     deadlines = (edges.view(np.int32)[:, None] + ULPS).view(np.float32)
     before, action = jax.tree.map(lambda leaf: np.repeat(np.asarray(leaf)[which], len(ULPS), axis=0), (before, action))
     table = before.prepared.table.copy()
@@ -34,7 +36,7 @@ def main() -> None:
     share = offers.feasible.reshape(len(which), len(ULPS), -1)[np.arange(len(which)), :, vehicle].mean(axis=0)
     if share[0] > 0.1 or share[-1] < 0.9:
         print(f"the deadlines do not decide: {share} of the offers are feasible")
-    if not (np.isfinite(offers.added) & np.isfinite(offers.slack) & (offers.slack >= -2 * SLACK)).all():
+    if not (np.isfinite(offers.added) & np.isfinite(offers.slack) & (offers.slack >= -2 * slack)).all():
         print(f"offers are feasible, and are not: added {offers.added.max()}, slack {offers.slack.min()}")
     if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(timestep.observation)):
         print("an observation is not finite")
