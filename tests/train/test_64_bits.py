@@ -1,12 +1,24 @@
 """With `JAX_ENABLE_X64=1` all runs as it does without: every leaf has a type of its own."""
 
 import ast
+import functools
 import os
 import pathlib
 import subprocess
 import sys
 
+import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
+
+import jaxvrp
+from jaxvrp.actor import RandomActor
+from jaxvrp.envs.dispatch import moment
+from jaxvrp.envs.dispatch.baselines import hindsight, search
+from jaxvrp.envs.dispatch.problem.instance import as_float32
+from jaxvrp.envs.pcb.baselines import annealing
+from jaxvrp.registry import toolbox_of
 
 SIZES = "--total_steps 16 --num_envs 2 --rollout_length 4 --num_minibatches 1 --eval_episodes 2 --hidden_sizes [4]"
 
@@ -25,6 +37,84 @@ def test_a_training_with_64_bits(tmp_path):
     )
     assert result.returncode == 0, result.stderr
     assert (tmp_path / "run" / "summary.json").is_file()
+
+
+FLEET = {"max_requests": 3, "num_vehicles": 1, "max_stops": 4, "travel_noise": 0.2, "replan_rounds": 1}
+PLAYED = {
+    "darp": {"num_nodes": 4, "num_agents": 2, "limits": True, "lookahead": True, "prospects": True},
+    "rides": {"env": "dispatch", "scenario": "ride_pooling", **FLEET},
+    "parcels": {"env": "dispatch", "scenario": "same_day", "num_drones": 1, **FLEET},
+    "pcb": {"max_steps": 4},
+    "truck_drone": {"num_drones": 1, "num_customers": 2, "max_steps": 8, "decide": "events"},
+    "vrpd_tw": {"num_drones": 1, "num_customers": 2, "max_steps": 8},
+    "truck_drone_same_day": {"env": "truck_drone", "scenario": "truck_drone_same_day", "num_customers": 2},
+    "tsp_drone": {"num_nodes": 5},
+    "truck_drone_tours": {},
+    "flying_sidekicks": {"num_nodes": 5},
+}
+
+
+@pytest.mark.parametrize("name", PLAYED)
+@pytest.mark.slow("darp", "rides", "vrpd_tw", "truck_drone_same_day", "tsp_drone", "flying_sidekicks")
+def test_every_player_and_planner_with_64_bits(name):
+    """Traced, not run: where types differ, tracing stops."""
+    with jax.enable_x64(True):
+        sizes = dict(PLAYED[name])
+        env = jaxvrp.make(sizes.pop("env", name), **sizes)
+        toolbox = toolbox_of(env)
+        for make in (RandomActor, *toolbox.baselines.values(), *toolbox.planners.values()):
+            last = jax.eval_shape(functools.partial(two_steps, env, make(env)), jax.random.key(0))
+            assert {leaf.dtype.name for leaf in jax.tree.leaves(last.reward)} == {"float32"}
+
+
+def two_steps(env, actor, key):
+    """The last timestep of two environments that an actor plays."""
+
+    def step(carry, key):
+        state, timestep, memory = carry
+        action, memory = actor.act(key, memory, state, timestep)
+        return (*jax.vmap(env.step)(state, action), memory), None
+
+    begun = jax.vmap(env.reset)(jax.random.split(key, 2))
+    return jax.lax.scan(step, (*begun, actor.init(2)), jax.random.split(key, 2))[0][1]
+
+
+def moment_of_day(depot):
+    """Two vehicles with a request each that they have not begun."""
+    content = {"format": "jaxvrp-dispatch-day-1", "horizon": 100, **({"depot": [0, 0]} if depot else {})}
+    start, pickup = ({}, {}) if depot else ({"start": [0, 0]}, {"pickup": [1, 0]})
+    stops = ("drop-off",) if depot else ("pickup", "drop-off")
+    content["vehicles"] = [{"id": name, "speed": 30, "capacity": 1, "is_drone": name == "b"} | start for name in "ab"]
+    content["requests"] = [{"id": name, "arrival": 0, "dropoff": [1, 1]} | pickup for name in "ab"]
+    vehicles = [
+        {"id": name, "free": 0, "stops": [{"what": what, "request": name} for what in stops]}
+        | ({} if depot else {"place": [0, 0]})
+        for name in "ab"
+    ]
+    return moment.parse_moment({"format": moment.FORMAT, "now": 0, "day": content, "vehicles": vehicles})
+
+
+@pytest.mark.parametrize("depot", [False, True])
+def test_the_search_of_moments_and_hindsight_with_64_bits(depot):
+    with jax.enable_x64(True):
+        now = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], moment_of_day(depot))
+        days = jax.tree.map(lambda leaf: leaf[None], as_float32(now.day.instance))
+        begun = jax.eval_shape(search.begin, now.prepared, now.plans)
+        progress = jax.ShapeDtypeStruct((2,), np.float32)
+        assert jax.eval_shape(search.advance, begun, jax.random.key(0), progress).best.travel.dtype == np.float32
+        found = jax.eval_shape(
+            lambda key: hindsight.with_hindsight(days, key, rounds=2, max_stops=4), jax.random.key(0)
+        )
+        assert found.value.dtype == np.float32
+
+
+def test_a_board_is_annealed_with_64_bits():
+    with jax.enable_x64(True):
+        env = jaxvrp.make("pcb")
+        board = env.generate(jax.random.key(0)).board
+        how = {"widths": annealing.net_widths(board), "num_moves": 8, "num_restarts": 2}
+        found = jax.eval_shape(lambda key: annealing.anneal(board, key, **how), jax.random.key(0))
+        assert found.hpwl.dtype == np.float32
 
 
 PLACE = {"randint": 4, "uniform": 2, "normal": 2, "exponential": 2}
