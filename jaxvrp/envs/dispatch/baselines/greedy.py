@@ -10,7 +10,6 @@ from jaxvrp.environment import TimeStep
 from jaxvrp.envs.dispatch import cover
 from jaxvrp.envs.dispatch.env import DISPATCHER, DRIVER, Dispatch
 from jaxvrp.envs.dispatch.plans import distance
-from jaxvrp.envs.dispatch.problem.instance import minute_of
 from jaxvrp.envs.dispatch.rules import State, cheapest, idle, zone_of
 from jaxvrp.spaces import ByRole
 
@@ -52,7 +51,7 @@ class ThresholdActor(AcceptActor):
     Rejects what is worth less than `floor`, or less than `rate` for each minute of added travel; gives the rest to the
     vehicle that it adds least travel to. With a depot, requests from where the drive of the first vehicle takes longer
     than `district` minutes go to drones if possible, nearer ones to vehicles, and each to the other kind if not (Ulmer
-    & Thomas 2018). Minutes are those of a generated day, and in proportion to the horizon on others.
+    & Thomas 2018).
     """
 
     def __init__(
@@ -112,10 +111,9 @@ class CoverActor(AcceptActor):
 def choose_by(state: State, district: Number, floor: Number, rate: Number) -> jax.Array:
     """`i32[]`, the dispatcher's action by the rule of `ThresholdActor`."""
     found, instance, value = state.offers, state.prepared.instance, state.request.value
-    minute = minute_of(state.prepared.fleet)
-    allowed = found.feasible & (value >= floor) & (value >= rate / minute * found.added)
+    allowed = found.feasible & (value >= floor) & (value >= rate * found.added)
     if instance.depot is None:
         return cheapest(state, allowed)
-    far = distance(state.request.dropoff, instance.depot) * state.prepared.pace[0] > district * minute
+    far = distance(state.request.dropoff, instance.depot) * state.prepared.pace[0] > district
     first = cheapest(state, allowed & (instance.is_drone == far))
     return jnp.where(first > 0, first, cheapest(state, allowed))
