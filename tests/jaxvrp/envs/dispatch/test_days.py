@@ -120,7 +120,8 @@ def test_saved_days_are_read_without_padding(scenario, tmp_path):
         (lambda day: day["requests"][0].update(load=0), r"requests\[0\].load is 0; it must be a whole number from 1"),
         (lambda day: day["requests"][0].update(pickup_earliest=90), "pickup_deadline of request 0 lies before"),
         (lambda day: day.update(travel_seed=-1), "travel_seed is -1; it must be a whole number from 0"),
-        (lambda day: day.update(format="day"), 'has no "format": "jaxvrp-dispatch-day-1"; write a day as'),
+        (lambda day: day.update(format="day"), "format is 'day'; it must be one of: jaxvrp-dispatch-day-1"),
+        (lambda day: day.pop("format"), 'has no "format": "jaxvrp-dispatch-day-1"; write a day as'),
     ],
 )
 def test_a_mistake_in_a_day_is_one_line(damage, says, town, write):
