@@ -189,7 +189,7 @@ class ProblemSet:
             last bit on every machine make a set: draws that are scaled, sums of whole numbers.
         seed: of all problems.
         count: of problems.
-        checksum: of their arrays; see `train.bench.sets.checksum`.
+        checksum: of their arrays; see `benchmarks.records.sets.checksum`.
     """
 
     version: int

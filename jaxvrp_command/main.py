@@ -43,7 +43,7 @@ BENCHMARKS = {name: (f"benchmarks.{name}", sentence) for name, sentence in names
 BENCHMARKS |= {
     name: (f"benchmarks.{name}.__main__", names.BENCHMARKS[name]) for name in ("compiled", "peers", "quality")
 }
-RECORDS = {name: (f"train.bench.{name}", sentence) for name, sentence in names.RECORDS.items()}
+RECORDS = {name: (f"benchmarks.records.{name}", sentence) for name, sentence in names.RECORDS.items()}
 
 COMMANDS = {
     "play": Command(

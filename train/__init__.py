@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from train.on_policy.config import IPPOConfig, PPOConfig
     from train.running.command.command_line import LAUNCH, entry, parse, split_mapping, value_of
     from train.running.command.config_file import shipped_names
+    from train.running.command.instance_file import check_output
     from train.running.command.stages import stages_of
     from train.running.folder.run_folder import RunFolder, Trained
     from train.running.loop.evaluator import Evaluator, baseline_actors, evaluation_function, first_seed, mean_figures
@@ -26,6 +27,7 @@ MODULES = {
     "train.on_policy.config": ("IPPOConfig", "PPOConfig"),
     "train.running.command.command_line": ("LAUNCH", "entry", "parse", "split_mapping", "value_of"),
     "train.running.command.config_file": ("shipped_names",),
+    "train.running.command.instance_file": ("check_output",),
     "train.running.command.stages": ("stages_of",),
     "train.running.folder.run_folder": ("RunFolder", "Trained"),
     "train.running.loop.evaluator": (
@@ -50,6 +52,7 @@ __all__ = [
     "Trained",
     "aligned",
     "baseline_actors",
+    "check_output",
     "entry",
     "evaluation_function",
     "figures_table",

@@ -21,11 +21,11 @@ from benchmarks import measure
 from benchmarks.measure import Seconds
 from benchmarks.quality import contest
 from benchmarks.quality.contest import SEED, Plans, Standings
+from benchmarks.solvers import solve_ortools, solve_pyvrp
 from jaxvrp import TimeStep
 from jaxvrp.actor import Actor
 from jaxvrp.envs.darp import Darp, Instance, read_cordeau, routes_to_actions, solution_report, stack
 from jaxvrp.envs.darp.baselines.search import SearchActor
-from jaxvrp.envs.darp.baselines.solvers import solve_ortools, solve_pyvrp
 from jaxvrp.episodes import record_episodes
 from jaxvrp.io.command_line import UserError, above_zero, positive
 from jaxvrp.io.published_data import VARIABLE, data_folder

@@ -18,6 +18,7 @@ import numpy as np
 import yaml
 
 import jaxvrp
+from benchmarks.records import check, sets
 from jaxvrp import replay
 from jaxvrp.envs import darp
 from jaxvrp.policies.actors import build_actors
@@ -31,7 +32,6 @@ from tests.mutate.mutators import WORDS, mutate_bytes, mutate_text
 from tests.mutate.trial import NOTHING, Case, Finding, Subject, Tally
 from tests.mutate.verdict import call, command
 from train import shards, solve, sweep
-from train.bench import check, sets
 
 RECORD = Path(__file__).parents[2] / "benchmarks" / "results" / "records" / "darp_10_requests_policy.json"
 

@@ -94,10 +94,6 @@ def command(main: Callable[[Sequence[str]], object], argv: Sequence[str]) -> End
         warnings.simplefilter("error", RuntimeWarning)
         try:
             refused = run_command(run, (ConformanceError,))
-        except SystemExit as stop:
-            refused = stop.code if isinstance(stop.code, int) else 1
-            if refused != 0 or not {"-h", "--help"} & set(argv):
-                raise Finding(f"SystemExit({stop.code!r}) instead of a line", err.getvalue()[-LONGEST:]) from None
         except Finding:
             raise
         except Exception as error:
@@ -117,6 +113,6 @@ def _check_ended(ended: Ended) -> None:
         errors = [line for line in ended.stderr.splitlines() if line.startswith("error: ")]
         if len(errors) != 1 or not ended.stderr.splitlines()[-1].startswith("error: "):
             raise Finding("refused in other than one line", told)
-        if "None" in errors[0] and "cannot read or write" in errors[0]:
+        if "cannot read or write a file: " in errors[0]:
             raise Finding("refused without the name of the file", told)
         check_line(errors[0])

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import jaxvrp
+from benchmarks.records import check
+from benchmarks.records import run as bench
 from jaxvrp.io.command_line import UserError, run_command
 from jaxvrp.io.messages import escaped
 from jaxvrp.io.yaml_text import dump_yaml, read_yaml
@@ -16,8 +18,6 @@ from jaxvrp.policies.folder import SHIPPED
 from jaxvrp.testing import ConformanceError
 from jaxvrp_command import main as command
 from train import evaluate, mappo, play, plot, replay, solve, sweep
-from train.bench import check
-from train.bench import run as bench
 from train.running.folder.checkpoint import CONTENTS, Checkpoints
 from train.shards import collect
 

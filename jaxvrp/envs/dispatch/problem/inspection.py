@@ -24,14 +24,16 @@ def inspect(day: NamedDay) -> Inspection:
     across, length = extent(_places(instance)), _horizon(instance)
     pace = MINUTES_PER_HOUR / float((instance.speed / instance.detour).max())
     drive = f"{_km(across)}, in {_minutes(across * pace)} of {_minutes(length)}"
-    return Inspection((f"the fastest vehicle crosses the area, {drive}",), tuple(_warnings(instance, across, length)))
+    return Inspection((f"the fastest vehicle crosses the area, {drive}",), tuple(_warnings(day, across, length)))
 
 
-def _warnings(instance: Instance, across: float, horizon: float) -> Iterator[str]:
+def _warnings(day: NamedDay, across: float, horizon: float) -> Iterator[str]:
+    instance = day.instance
     if not instance.max_requests:
         return
     end = "dropoff" if instance.depot is not None else "pickup"
-    absurd = [*degrees(getattr(instance, end), f"requests[0].{end}")] or [*_mixed(instance)]
+    of_file = np.asarray(getattr(instance, end), np.float64) + day.place
+    absurd = [*degrees(of_file, f"requests[0].{end}")] or [*_mixed(instance)]
     yield from absurd
     if absurd:
         return

@@ -53,7 +53,7 @@ def test_bookshelf_boards_have_names(data_folder, tmp_path, capsys):
         ("broken.pcb", "broken.pcb"),
         ("board.txt", "is neither .pcb, .nodes (Bookshelf) nor .npz"),
         ("two.pcb --out a.gif", "--out is 'a.gif'; it must end in .png, .svg or .pdf"),
-        ("two.pcb --out away/a.png", "there is no folder 'away'; make it first"),
+        ("two.pcb --out away/a.png", "there is no folder away; make it first"),
         ("two.pcb --board 2", "two.pcb holds 2 boards; choose one with --board 0 to 1"),
         ("two.pcb --board -1", "argument --board: '-1' is no whole number from 0"),
         ("one.npz --board 1", "one.npz holds 1 board; leave --board out"),

@@ -1,6 +1,6 @@
 """Checks a record: its set, every plan, and every figure, in NumPy, from the decisions of the plans alone.
 
-python -m train.bench.check RECORD.json
+python -m benchmarks.records.check RECORD.json
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.records.sets import find_set, generate
 from jaxvrp.io.command_line import Parser, UserError
 from jaxvrp.io.json_files import read_json
 from jaxvrp.io.messages import cut, printable, shown
 from jaxvrp.replay.schema import list_of, number, object_with, one_of, text, whole_number
-from train.bench.sets import find_set, generate
-from train.running.command import command_line
+from train import entry
 
 FORMAT = "jaxvrp-record-1"
 
@@ -91,7 +91,7 @@ def shown_record(record: Mapping[str, Any]) -> str:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """The command line: says that a record is right, or what is wrong."""
-    parser = Parser("train.bench.check", "Check a record: its set, its plans, and its figures.")
+    parser = Parser("benchmarks.records.check", "Check a record: its set, its plans, and its figures.")
     parser.add_argument("record", metavar="RECORD", help="a file that was written by a run")
     args = parser.parse_args(argv)
     try:
@@ -103,4 +103,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    command_line.entry(main)
+    entry(main)

@@ -8,8 +8,8 @@ import types
 import numpy as np
 import pytest
 
+from benchmarks.solvers import solve_ortools, solve_pyvrp, tighten
 from jaxvrp.envs.darp import make_instance, pad, stack
-from jaxvrp.envs.darp.baselines.solvers import solve_ortools, solve_pyvrp, tighten
 from jaxvrp.envs.darp.problem.instance import as_float32
 from jaxvrp.envs.darp.problem.solution import routes_to_actions, solution_report
 

@@ -1,6 +1,6 @@
 """The frozen sets of problems: generated from a seed, and the same on every machine, as their checksums show.
 
-python -m train.bench.sets
+python -m benchmarks.records.sets
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from jaxvrp import Environment, registry
 from jaxvrp.io.command_line import Parser, UserError
 from jaxvrp.io.messages import cut, nearest
 from jaxvrp.toolbox import InstanceFiles, ProblemSet, Toolbox
-from train.running.command import command_line
-from train.running.shown.tables import aligned
+from train import aligned, entry
 
 
 class Known(NamedTuple):
@@ -103,7 +102,7 @@ def checksum(instances: Any) -> str:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """The command line: a table of all sets."""
-    parser = Parser("train.bench.sets", "List the frozen sets of problems.")
+    parser = Parser("benchmarks.records.sets", "List the frozen sets of problems.")
     parser.parse_args(argv)
     rows = [["set", "version", "environment", "parameters", "seed", "problems", "checksum"]]
     for name, (environment, problems) in known_sets().items():
@@ -114,4 +113,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    command_line.entry(main)
+    entry(main)

@@ -1,7 +1,7 @@
 """A player on a frozen set, as a record: its plans, what they come to, the time that they took, versions and machine.
 
-python -m train.bench.run darp_10_requests --method search --seconds 5 --out search.json
-python -m train.bench.run darp_10_requests --policy darp --out policy.json
+python -m benchmarks.records.run darp_10_requests --method search --seconds 5 --out search.json
+python -m benchmarks.records.run darp_10_requests --policy darp --out policy.json
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxvrp
+from benchmarks.records.check import FORMAT, figures_of, shown_record
+from benchmarks.records.sets import Known, find_set, generate
 from jaxvrp import Environment, TimeStep, registry
 from jaxvrp.actor import Actor, Carry
 from jaxvrp.episodes import record_episodes
@@ -28,12 +30,7 @@ from jaxvrp.io.whole_files import write_text
 from jaxvrp.policies.policy import Policy
 from jaxvrp.spaces import ByRole
 from jaxvrp.toolbox import InstanceFiles
-from train import solve
-from train.bench.check import FORMAT, figures_of, shown_record
-from train.bench.sets import Known, find_set, generate
-from train.running.command import command_line
-from train.running.command.instance_file import check_output
-from train.running.loop.evaluator import baseline_actors
+from train import baseline_actors, check_output, entry, solve
 
 LEAST = 1e-9
 """Seconds of a search that has to be compiled, and no more."""
@@ -78,11 +75,15 @@ def main(argv: Sequence[str] | None = None) -> None:
         "player": player,
         "figures": figures_of(entries),
         "seconds_per_problem": {name: value / len(plans) for name, value in seconds._asdict().items()},
-        "machine": machine([program_name("train.bench.run"), *(sys.argv[1:] if argv is None else argv)], device_name()),
+        "machine": machine(
+            [program_name("benchmarks.records.run"), *(sys.argv[1:] if argv is None else argv)], device_name()
+        ),
         "plans": entries,
     }
     write_text(args.out, json.dumps(record) + "\n")
-    print(f"{shown_record(record)}\nwrote {args.out}; check it by {program_name('train.bench.check')} {args.out}")
+    print(
+        f"{shown_record(record)}\nwrote {args.out}; check it by {program_name('benchmarks.records.check')} {args.out}"
+    )
 
 
 class Seconds(NamedTuple):
@@ -168,8 +169,8 @@ def _timed(function: Callable[[], Any]) -> tuple[Any, Seconds]:
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = Parser("train.bench.run", "Let a player plan all problems of a frozen set, and write a record.")
-    parser.add_argument("set", help=f"its name, see {program_name('train.bench.sets')}")
+    parser = Parser("benchmarks.records.run", "Let a player plan all problems of a frozen set, and write a record.")
+    parser.add_argument("set", help=f"its name, see {program_name('benchmarks.records.sets')}")
     parser.add_argument("--policy", metavar="NAME", help="of a shipped policy, or its folder or file")
     parser.add_argument("--method", help="a search, planner or baseline of the environment")
     parser.add_argument("--seconds", type=above_zero, default=5.0, help="of a search, for each problem (default: 5)")
@@ -183,4 +184,4 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    command_line.entry(main)
+    entry(main)

@@ -10,8 +10,8 @@ import jax
 import numpy as np
 import pytest
 
+from benchmarks.records import check, run, sets
 from jaxvrp.io.command_line import UserError
-from train.bench import check, run, sets
 
 RECORDS = pathlib.Path(__file__).parents[2] / "benchmarks" / "results" / "records"
 

@@ -15,10 +15,10 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from jaxvrp.envs.dispatch.baselines import whole_day
-from jaxvrp.envs.dispatch.baselines.whole_day import Routes, Row
+from benchmarks.hindsight import whole_day
+from benchmarks.hindsight.whole_day import Routes, Row
 from jaxvrp.envs.dispatch.plans import Prepared, distance, prepare
-from jaxvrp.envs.dispatch.problem.instance import Instance, minute_of
+from jaxvrp.envs.dispatch.problem.instance import Instance
 from jaxvrp.envs.dispatch.replan import kept_first
 from jaxvrp.envs.dispatch.schedule import index_of
 
@@ -29,7 +29,7 @@ HEAT = (0.5, 0.01)
 """Temperatures of the first and the last round, in mean values of a request; they fall by a factor."""
 
 TRAVEL_PRICE = 0.003
-"""Mean values of a request that a minute of travel costs, on a generated day."""
+"""Mean values of a request that a minute of travel costs; days are generated, in minutes."""
 
 
 class Served(struct.PyTreeNode):
@@ -62,7 +62,7 @@ def _search(instance: Instance, key: jax.Array, rounds: int, max_stops: int) -> 
     first = _first(prepared, max_stops, first_key)
 
     def profit(day: Served) -> jax.Array:
-        return day.value / worth - TRAVEL_PRICE / minute_of(instance) * jnp.sum(day.routes.travel)
+        return day.value / worth - TRAVEL_PRICE * jnp.sum(day.routes.travel)
 
     def advance(carry: tuple[Served, Served], number_and_key: tuple[jax.Array, jax.Array]) -> tuple[Any, None]:
         (now, best), (number, key) = carry, number_and_key
@@ -153,8 +153,7 @@ def _round(prepared: Prepared, day: Served, key: jax.Array) -> Served:
     wish = jnp.where(is_out, related * 1e-6, related / value)
     wish = jnp.where(exists & ~day.is_served, jnp.where(index_of(size) == seed, 0.0, wish), jnp.inf)
     candidates = jax.lax.top_k(-wish, most_in)[1]
-    ride = distance(instance.dropoff.T, instance.pickup.T) * prepared.pace[0]
-    effort = 1.0 + 0.1 * dice[4] * ride / minute_of(instance)
+    effort = 1.0 + 0.1 * dice[4] * distance(instance.dropoff.T, instance.pickup.T) * prepared.pace[0]
     turn = jnp.log(effort / instance.value) - 0.5 * jnp.log(-jnp.log(uniform[1])) * dice[5]
     order = candidates[jax.lax.top_k(-turn[candidates], most_in)[1]]
     luck = jnp.exp(0.5 * jax.random.normal(luck_key, (number.shape[0],), jnp.float32))
