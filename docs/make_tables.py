@@ -316,7 +316,20 @@ def _peers(result: Any, choice: str) -> list[Row]:
     return rows
 
 
+def _compiled(result: Any, choice: str) -> list[Row]:
+    """Of the programs whose names begin with `choice`; batches of 4096."""
+    rows = [["program", "kernels", "MB", "padded MB", "gathers", "copies", "us by bandwidth"]]
+    for row in result["rows"]:
+        if row["program"].startswith(choice):
+            megabytes = [f"{row[name] / 1e6:.3g}" for name in ("logical_bytes", "padded_bytes")]
+            counts = [str(row[name]) for name in ("gather", "copy")]
+            bound = f"{1e6 * row['least_seconds_by_bandwidth']:.3g}"
+            rows.append([f"`{row['program'].partition(':')[2]}`", str(row["kernels"]), *megabytes, *counts, bound])
+    return rows
+
+
 RESULT_TABLES = {
+    "compiled": _compiled,
     "throughput": _throughput,
     "training": _training,
     "quality": _quality,

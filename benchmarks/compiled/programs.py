@@ -15,6 +15,7 @@ import jaxvrp
 from benchmarks.subject import subject_of
 from benchmarks.throughput import RandomPlay
 from jaxvrp import Environment, VecEnv
+from jaxvrp.entities import PARAMETER
 from train import ALGORITHMS, Evaluator, evaluation_function, make_train, parse, shipped_names, stages_of
 from train.sharding import make_mesh
 
@@ -49,14 +50,14 @@ def all_programs(batch: int) -> Iterator[Program]:
 
 
 def environment_programs(name: str, parameters: dict[str, Any], batch: int) -> Iterator[Program]:
-    """Random play, with flat observations and with entities where there are any; a step; a reset."""
-    for seen in ("flat", "entities"):
-        try:
-            env = jaxvrp.make(name, **{**parameters, "observation": seen})
-        except (ValueError, TypeError):  # it shows but one of the two, and has no such parameter
-            continue
-        yield Program(f"play:{name}:{seen}", functools.partial(random_play, env, batch), batch, STEPS)
+    """Random play, with flat observations and with entities where there are both; a step; a reset."""
     env = jaxvrp.make(name, **parameters)
+    players = {f"play:{name}": env}
+    if PARAMETER in env.parameters:
+        kinds = {seen: {**parameters, PARAMETER: seen} for seen in ("flat", "entities")}
+        players = {f"play:{name}:{seen}": jaxvrp.make(name, **changed) for seen, changed in kinds.items()}
+    for program, player in players.items():
+        yield Program(program, functools.partial(random_play, player, batch), batch, STEPS)
     yield Program(f"step:{name}", functools.partial(step, env, batch), batch)
     yield Program(f"reset:{name}", functools.partial(reset, env, batch), batch)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -72,6 +73,7 @@ class Target:
             raise UserError(
                 f"--target needs the compiler of its makers; pip install '{self.requirement}=={jax.__version__}'"
             )
+        os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")  # else the compiler of a TPU asks the network what there is
         return topologies.get_topology_desc(platform=self.platform, **self.topology).devices[0]
 
 
