@@ -321,9 +321,9 @@ def _compiled(result: Any, choice: str) -> list[Row]:
     rows = [["program", "kernels", "MB", "padded MB", "gathers", "copies", "us by bandwidth"]]
     for row in result["rows"]:
         if row["program"].startswith(choice):
-            megabytes = [f"{row[name] / 1e6:.3g}" for name in ("logical_bytes", "padded_bytes")]
+            megabytes = [f"{row[name] / 1e6:.1f}" for name in ("logical_bytes", "padded_bytes")]
             counts = [str(row[name]) for name in ("gather", "copy")]
-            bound = f"{1e6 * row['least_seconds_by_bandwidth']:.3g}"
+            bound = f"{1e6 * row['least_seconds_by_bandwidth']:.0f}"
             rows.append([f"`{row['program'].partition(':')[2]}`", str(row["kernels"]), *megabytes, *counts, bound])
     return rows
 

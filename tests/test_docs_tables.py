@@ -309,7 +309,18 @@ def peers_rows(result, choice):
         yield [first["ours"]["label"], peer, *speeds, ratios, f"{first['goal']:g}"]
 
 
+def compiled_rows(result, choice):
+    for row in result["rows"]:
+        kind, _, program = row["program"].partition(":")
+        if f"{kind}:" == choice:
+            bound = row["padded_bytes"] / 819e9 * 1e6  # microseconds by the bandwidth of a v5e's memory
+            numbers = [row["logical_bytes"] / 1e6, row["padded_bytes"] / 1e6]
+            counts = [str(row["gather"]), str(row["copy"])]
+            yield [f"`{program}`", str(row["kernels"]), *(f"{each:.1f}" for each in numbers), *counts, f"{bound:.0f}"]
+
+
 KINDS = {
+    "compiled": compiled_rows,
     "throughput": throughput_rows,
     "training": training_rows,
     "quality": quality_rows,
