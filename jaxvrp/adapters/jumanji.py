@@ -123,7 +123,8 @@ class JumanjiEnv(jumanji.Environment):
         check_render_mode(self._env, "rgb_array")
         return draw_frame(self._env, state.env_state)
 
-    def _told(self, timestep: TimeStep, step_type: jax.Array) -> types.TimeStep:
+    def _told(self, timestep: TimeStep, step_type: Any) -> types.TimeStep:
+        """`step_type` is `i8[]`; Jumanji annotates the field with the class that has the constants."""
         view = self._joined(timestep.observation[name] for name in self._env.roles)
         masks = [timestep.action_mask[name] for name in self._env.roles if self._counts]
         return types.TimeStep(
