@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 TOPS = ("jaxvrp", "train", "benchmarks", "jaxvrp_command")
 
 LAYERS = (
-    ("jaxvrp.io", "jaxvrp.plausible", "jaxvrp.rows", "jaxvrp.spaces", "jaxvrp.serialization"),
+    ("jaxvrp.io", "jaxvrp.plausible", "jaxvrp.rows", "jaxvrp.spaces", "jaxvrp.serialization", "jaxvrp.story"),
     ("jaxvrp.fields", "jaxvrp.actions"),
     ("jaxvrp.environment",),
     ("jaxvrp.actor", "jaxvrp.entities", "jaxvrp.turns"),
