@@ -113,7 +113,7 @@ class Place:
 
 @dataclasses.dataclass(frozen=True)
 class Activity:
-    """What a vehicle does in a stretch of time: `name` of `ACTIVITIES`, and the same in a few words, "to customer 3"."""
+    """What a vehicle does in a stretch of time: `name` of `ACTIVITIES`; `words` say it on its card, "to customer 3"."""
 
     begin: float
     end: float
