@@ -92,13 +92,13 @@ class Headline:
 
 @dataclasses.dataclass(frozen=True)
 class ReplayKind:
-    """How episodes of an environment are written and played on a page; see `jaxvrp.replay`.
+    """How episodes of an environment are written and played on a page; see `jaxvrp.show`.
 
     Attributes:
         export: `(env, states [T + 1, ...], actions {role: [T, agents, ...]} or None) -> episode`, a JSON object whose
             `kind` is the name that the environment is registered under.
         check: raises a ValueError, one line, unless an episode has what `script` reads.
-        script: a JavaScript file that defines `VIEWS[kind]`; see `jaxvrp/replay/page/tools.js`. A style sheet of the
+        script: a JavaScript file that defines `VIEWS[kind]`; see `jaxvrp/show/page/tools.js`. A style sheet of the
             same name that ends in `.css` may lie beside it.
     """
 
@@ -144,7 +144,7 @@ class InstanceFiles:
         instance: `(problem, env) -> instance` for `Environment.reset_to` of an environment with these parameters; by
             default the problem itself.
         endings: those that `write_plan` knows.
-        label_episode: `(problem, episode) -> episode` of `jaxvrp.replay` with the problem's own names; by default the
+        label_episode: `(problem, episode) -> episode` of `jaxvrp.show` with the problem's own names; by default the
             episode as it is.
         draw: `(problem, env, states [T + 1, ...], path)`: draws the plan of an episode with the problem's own names;
             None: `Toolbox.renderer` does, without.

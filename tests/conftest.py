@@ -26,7 +26,7 @@ import hypothesis  # noqa: F401  (looks at objects of trio, which wandb brings, 
 import jax
 import numpy as np
 
-TOGETHER = ("jaxvrp/envs/dispatch", "jaxvrp/replay", "train/on_policy")
+TOGETHER = ("jaxvrp/envs/dispatch", "jaxvrp/show", "train/on_policy")
 """Folders whose files go to one process of `--dist loadfile`: they share programs, which another would trace again."""
 
 LONGEST = (

@@ -20,10 +20,10 @@ LAYERS = (
     ("jaxvrp.toolbox", "jaxvrp.episodes", "jaxvrp.vectorize"),
     ("jaxvrp.registry", "jaxvrp.testing"),
     ("jaxvrp.randomized", "jaxvrp.notebook", "jaxvrp.pictures", "jaxvrp.policies", "jaxvrp.search"),
-    ("jaxvrp.replay.schema", "jaxvrp.replay.common", "jaxvrp.replay.reasons", "jaxvrp.replay.sheets"),
+    ("jaxvrp.show.schema", "jaxvrp.show.common", "jaxvrp.show.reasons", "jaxvrp.show.sheets"),
     ("jaxvrp.envs",),
     ("jaxvrp.envs.*.toolbox",),
-    ("jaxvrp.replay", "jaxvrp.adapters"),
+    ("jaxvrp.show", "jaxvrp.replay", "jaxvrp.adapters"),
     ("train",),
     ("benchmarks",),
     ("jaxvrp_command", "jaxvrp.__main__"),
@@ -124,7 +124,7 @@ def layer_of(module: str) -> int:
     return max(found)[1]
 
 
-MODULES = [module for module in PATHS if not (is_face(module) and module in ("jaxvrp", "jaxvrp.replay"))]
+MODULES = [module for module in PATHS if not (is_face(module) and module in ("jaxvrp", "jaxvrp.show"))]
 
 
 def test_arrows_run_one_way():
@@ -183,9 +183,7 @@ def strings(path: pathlib.Path) -> Iterator[str]:
 GENERAL = [
     module
     for module in PATHS
-    if module.startswith(
-        ("train", "jaxvrp.policies", "jaxvrp.replay", "jaxvrp.pictures", "jaxvrp.io", "jaxvrp.testing")
-    )
+    if module.startswith(("train", "jaxvrp.policies", "jaxvrp.show", "jaxvrp.pictures", "jaxvrp.io", "jaxvrp.testing"))
     or module in ("benchmarks.throughput", "benchmarks.training", "benchmarks.measure", "benchmarks.quality.__main__")
 ]
 DEFAULTS = {"train.config", "train.running.command.command_line", "benchmarks.throughput"}

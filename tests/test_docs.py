@@ -19,7 +19,7 @@ import yaml
 from PIL import Image
 
 import jaxvrp
-import jaxvrp.replay
+import jaxvrp.show
 from jaxvrp import registry
 from jaxvrp_command.main import COMMANDS
 from train.running.loop.evaluator import Evaluator
@@ -145,7 +145,7 @@ def test_the_toolbox_of_the_complete_environment_is_used(tmp_path, monkeypatch):
     headlines = registry.toolbox_of(evaluator.env).headlines
     assert figures_table(figures, headlines).splitlines()[0].split() == ["return", "arrived", "steps"]
     states, _ = evaluator.record(module.StraightHome())
-    jaxvrp.replay.save(evaluator.env, jax.device_get(states), tmp_path / "episode.png")
+    jaxvrp.show.save(evaluator.env, jax.device_get(states), tmp_path / "episode.png")
     with Image.open(tmp_path / "episode.png") as picture:
         assert picture.size == (20 * 5, 20 * 9)
 

@@ -10,8 +10,8 @@ import pytest
 
 import jaxvrp
 from jaxvrp import registry
-from jaxvrp.replay.__main__ import main as draw_page
-from jaxvrp.replay.export import exporter
+from jaxvrp.show.__main__ import main as draw_page
+from jaxvrp.show.export import exporter
 
 RULES = '''
     """Beads on a string are pushed to the right: the fewer steps it takes, the better."""
@@ -91,8 +91,8 @@ TOOLBOX = '''
     import numpy as np
 
     from jaxvrp import Headline, ReplayKind, Toolbox, pictures
-    from jaxvrp.replay.common import as_json, common_entries
-    from jaxvrp.replay.schema import list_of, number, object_with
+    from jaxvrp.show.common import as_json, common_entries
+    from jaxvrp.show.schema import list_of, number, object_with
 
 
     class PushActor:

@@ -19,7 +19,7 @@ from typing import Any
 import jax
 
 import jaxvrp
-from jaxvrp import Environment, registry, replay
+from jaxvrp import Environment, registry, show
 from jaxvrp.actor import Actor
 from jaxvrp.io.command_line import Parser, UserError, index
 from jaxvrp.io.messages import nearest
@@ -37,10 +37,10 @@ Values = dict[str, Any]
 
 
 def play(env: Environment, actor: Actor, seed: int) -> dict[str, Any]:
-    """The episode that an actor plays, in the format of `jaxvrp.replay`; a seed gives all actors the same instance."""
+    """The episode that an actor plays, in the format of `jaxvrp.show`; a seed gives all actors the same instance."""
     evaluator = Evaluator(env, 1, seed)
     states, actions = jax.device_get(jax.jit(lambda: evaluator.record(actor))())
-    return replay.export_episode(env, states, actions)
+    return show.export_episode(env, states, actions)
 
 
 def players(env: Environment) -> dict[str, Any]:

@@ -18,7 +18,7 @@ import jax
 from jaxvrp import Environment, registry, replay
 from jaxvrp.io.command_line import Parser, UserError, index, refuse_overwriting, refuse_unwritable
 from jaxvrp.io.messages import nearest
-from jaxvrp.replay.export import exporter
+from jaxvrp.show.export import exporter
 from train.running.command import command_line
 from train.running.command.instance_file import INDEX_HELP, POLICY, InstanceFile, show_warnings
 from train.running.command.keys import LAUNCH
@@ -27,7 +27,7 @@ from train.running.loop.evaluator import Evaluator, baseline_actors, first_seed
 from train.running.loop.progress import Parts
 
 Episode = dict[str, Any]
-"""In the format of `jaxvrp.replay.episode_format`."""
+"""In the format of `jaxvrp.show.episode_format`."""
 
 
 def episode_of(

@@ -18,7 +18,7 @@ from jaxvrp.io.json_files import read_json
 from jaxvrp.io.limits import LARGEST_WHOLE
 from jaxvrp.io.messages import printable, shown
 from jaxvrp.io.whole_files import write_csv, write_json
-from jaxvrp.replay import schema
+from jaxvrp.show import schema
 
 MANIFEST = "manifest-{}-of-{}.json"
 

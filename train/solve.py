@@ -25,7 +25,7 @@ import numpy as np
 from tqdm import tqdm
 
 import jaxvrp
-from jaxvrp import Environment, registry, replay
+from jaxvrp import Environment, registry, show
 from jaxvrp.actor import Actor, RandomActor
 from jaxvrp.io.command_line import Parser, UserError, above_zero, going_on, index
 from jaxvrp.io.messages import cut, nearest, printable, shown_cost
@@ -33,8 +33,8 @@ from jaxvrp.io.other_problems import other_problem
 from jaxvrp.io.problem_files import DamagedFileError, UnknownFormatError, only_problem
 from jaxvrp.io.whole_files import UnreadableError
 from jaxvrp.pictures import STILLS
-from jaxvrp.replay.sheets import plan_sheets
 from jaxvrp.search.found import Report, with_found
+from jaxvrp.show.sheets import plan_sheets
 from jaxvrp.toolbox import InstanceFiles, Searched, SearchedAll, Toolbox
 from train import shards
 from train.running.command import command_line
@@ -125,13 +125,13 @@ class Solution:
     def write_page(self, path: str | os.PathLike) -> None:
         """Write one page, without other files, that plays the plan and has a sheet for each vehicle, to be printed."""
         files, problem = self.problem.files, self.problem.problem
-        episode = replay.export_episode(self.problem.env, self.states, self.actions)
+        episode = show.export_episode(self.problem.env, self.states, self.actions)
         episode = {
             **files.label_episode(problem, episode),
             "subtitle": f"plan by {self.method}, feasible: {verdict(self)}",
         }
         sheets = files.sheets(problem, self.plan) if files.sheets else plan_sheets(self.plan)
-        replay.write_page(episode, path, sheets=sheets)
+        show.write_page(episode, path, sheets=sheets)
 
     def draw(self, path: str | os.PathLike) -> None:
         """Draw the plan."""

@@ -30,7 +30,7 @@ REFERENCE = {
         ],
     ),
     "Playing": ("playing", ["jaxvrp.vectorize", "jaxvrp.episodes", "jaxvrp.entities", "jaxvrp.rows", "jaxvrp.turns"]),
-    "Replay and notebooks": ("replay", ["jaxvrp.replay.*", "jaxvrp.notebook"]),
+    "Replay and notebooks": ("replay", ["jaxvrp.show.*", "jaxvrp.notebook"]),
     "truck_drone": ("truck_drone", _from_the_rules_on("truck_drone")),
     "darp": ("darp", _from_the_rules_on("darp")),
     "dispatch": ("dispatch", _from_the_rules_on("dispatch")),

@@ -17,9 +17,9 @@ from jaxvrp.actor import RandomActor
 from jaxvrp.envs import darp
 from jaxvrp.envs.darp.pictures import __main__ as draw_plan
 from jaxvrp.episodes import record_episode
-from jaxvrp.replay import __main__ as draw_episode
-from jaxvrp.replay import export_episode
-from jaxvrp.replay.episode_format import read_episode, to_json
+from jaxvrp.show import __main__ as draw_episode
+from jaxvrp.show import export_episode
+from jaxvrp.show.episode_format import read_episode, to_json
 from tests.mutate import material
 from tests.mutate.mutators import NUMBERS, WORDS, mutate_text
 from tests.mutate.trial import NOTHING, Case, Finding, Subject, Tally

@@ -19,13 +19,13 @@ import yaml
 
 import jaxvrp
 from benchmarks.records import check, sets
-from jaxvrp import replay
+from jaxvrp import show
 from jaxvrp.envs import darp
 from jaxvrp.policies.actors import build_actors
 from jaxvrp.policies.networks import NetworkKeys
 from jaxvrp.policies.policy import of_networks
 from jaxvrp.policies.program import CARD, PROGRAM, write_program
-from jaxvrp.replay.sheets import plan_sheets
+from jaxvrp.show.sheets import plan_sheets
 from tests.mutate import material
 from tests.mutate.episode_files import INJECTED
 from tests.mutate.mutators import WORDS, mutate_bytes, mutate_text
@@ -194,11 +194,11 @@ class Results(Subject):
         """Whatever a problem calls its vehicles, stops and itself, no page holds it but as text."""
         del case
         solution = self._solution
-        episode = replay.export_episode(solution.problem.env, solution.states, solution.actions)
+        episode = show.export_episode(solution.problem.env, solution.states, solution.actions)
         word = INJECTED if random.random() < 0.5 else WORDS[int(random.integers(len(WORDS)))]
         episode["subtitle"] = word
         plan = _renamed(solution.plan, word, random)
-        outcome = call(lambda: replay.write_page(episode, "plan.html", sheets=plan_sheets(plan)))
+        outcome = call(lambda: show.write_page(episode, "plan.html", sheets=plan_sheets(plan)))
         if outcome.refusal is None and INJECTED in Path("plan.html").read_text(encoding="utf-8"):
             raise Finding("a name is a script in the page", word)
 

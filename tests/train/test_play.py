@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import jaxvrp
-from jaxvrp import replay
+from jaxvrp import show
 from jaxvrp.io.command_line import UserError
 from train import play
 from train.running.loop.evaluator import Evaluator
@@ -26,8 +26,8 @@ def greedy(tmp_path_factory):
 
 @pytest.mark.slow
 def test_the_page_and_the_episode(greedy):
-    episode = replay.read_episode(greedy / "darp_greedy_3.json")
-    assert (greedy / "darp_greedy_3.html").read_text() == replay.page(episode)
+    episode = show.read_episode(greedy / "darp_greedy_3.json")
+    assert (greedy / "darp_greedy_3.html").read_text() == show.page(episode)
     assert episode["subtitle"] == "nearest neighbour, instance of seed 3"
     instance = Evaluator(jaxvrp.make("darp", num_nodes=4, num_agents=1), 1, 3).instances()
     np.testing.assert_allclose(places(episode), instance.locs[0], rtol=1e-5)
@@ -41,7 +41,7 @@ def test_the_same_seed_is_the_same_instance(greedy, tmp_path, monkeypatch):
     monkeypatch.setattr("webbrowser.open", lambda address: opened.append(address) or True)
     play.main([*TINY, "--seed", "3", "--actor", "random", "--out", str(tmp_path)])
     files = tmp_path / "darp_random_3.json", greedy / "darp_greedy_3.json"
-    mine, theirs = map(replay.read_episode, files)
+    mine, theirs = map(show.read_episode, files)
     np.testing.assert_array_equal(places(mine), places(theirs))
     assert mine["subtitle"] == "random, instance of seed 3"
     assert opened == [(tmp_path / "darp_random_3.html").as_uri()]

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import jaxvrp
-from jaxvrp import registry, replay
+from jaxvrp import registry, show
 from jaxvrp.io.command_line import UserError
-from jaxvrp.replay.common import as_json, common_entries
+from jaxvrp.show.common import as_json, common_entries
 from jaxvrp.toolbox import ReplayKind, Toolbox
 from train import play
 from train import replay as command
@@ -70,8 +70,8 @@ def run(tmp_path_factory, config):
 def test_the_episode_is_the_one_that_evaluation_plays(run, tmp_path, capsys):
     command.main(["--run", str(run), "--instance", "2", "--out", str(tmp_path / "new" / "folder")])
     written = tmp_path / "new" / "folder" / "episode_2.json"
-    episode = replay.read_episode(written)
-    assert written.with_suffix(".html").read_text() == replay.page(episode)
+    episode = show.read_episode(written)
+    assert written.with_suffix(".html").read_text() == show.page(episode)
     assert capsys.readouterr().out.endswith(f"wrote {written} and {written.with_suffix('.html')}\n")
     trained = RunFolder(run).load("latest")
     env, config = trained.learner.env, trained.learner.config
@@ -99,7 +99,7 @@ def test_the_episode_is_the_one_that_evaluation_plays(run, tmp_path, capsys):
 @pytest.mark.slow
 def test_samples_go_into_the_run_folder(run):
     command.main(["--run", str(run), "--sampled"])
-    assert "sampled actions" in replay.read_episode(run / "episode_0.json")["subtitle"]
+    assert "sampled actions" in show.read_episode(run / "episode_0.json")["subtitle"]
     assert (run / "episode_0.html").exists()
 
 
@@ -109,7 +109,7 @@ def test_play_lets_a_run_play(run, tmp_path, capsys):
     words = ["--actor", str(run), "--seed", "7", "--out", str(tmp_path), "--no_browser"]
     play.main(["toy_that_tells", *words, "--env.cut", "false"])
     written = tmp_path / f"toy_that_tells_{run.name}_7.json"
-    episode = replay.read_episode(written)
+    episode = show.read_episode(written)
     assert episode["subtitle"] == "policy of update 1, most probable actions, fixed instance 0 of seed 7"
     assert f"in {episode['summary']['length']} steps; wrote {written}" in capsys.readouterr().out
     with pytest.raises(UserError, match=r"--actor .* plays toy_that_tells, and not toy_of_the_tests"):
@@ -125,7 +125,7 @@ def test_it_shows_how_far_it_is(run, tmp_path, capsys):
 @pytest.mark.slow
 def test_what_the_policy_thought_is_told(run, tmp_path):
     command.main(["--run", str(run), "--instance", "1", "--out", str(tmp_path)])
-    episode, trained = replay.read_episode(tmp_path / "episode_1.json"), RunFolder(run).load("latest")
+    episode, trained = show.read_episode(tmp_path / "episode_1.json"), RunFolder(run).load("latest")
     assert episode["player"] == "policy"
     for step in episode["steps"][:-1]:
         for role, rows in step["probability"].items():
@@ -148,11 +148,11 @@ def test_what_the_policy_thought_is_told(run, tmp_path):
 @pytest.mark.slow
 def test_a_baseline_on_the_same_instance(run, tmp_path, capsys):
     command.main(["--run", str(run), "--instance", "3", "--against", "random", "--out", str(tmp_path)])
-    ours, other = (replay.read_episode(tmp_path / f"episode_3{name}.json") for name in ("", "_random"))
+    ours, other = (show.read_episode(tmp_path / f"episode_3{name}.json") for name in ("", "_random"))
     assert (ours["player"], other["player"]) == ("policy", "random")
     assert ours["steps"][0]["truck"] == other["steps"][0]["truck"], "they begin alike"
     assert "probability" in ours["steps"][0] and "probability" not in other["steps"][0]
-    assert (tmp_path / "episode_3.html").read_text() == replay.page(ours, other)
+    assert (tmp_path / "episode_3.html").read_text() == show.page(ours, other)
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == ["policy", "random", "wrote"]
 

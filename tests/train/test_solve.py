@@ -25,7 +25,7 @@ from jaxvrp.envs.pcb.measure import measure_board
 from jaxvrp.envs.pcb.problem.board import as_float32 as as_computed
 from jaxvrp.envs.tsp_drone.plan import sheets_of as tandem_sheets
 from jaxvrp.io.command_line import UserError
-from jaxvrp.replay.sheets import plan_sheets, to_html
+from jaxvrp.show.sheets import plan_sheets, to_html
 from train import plan, solve, td3
 
 MAP = "docs/maps/market_town.json"

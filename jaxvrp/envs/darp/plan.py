@@ -17,7 +17,7 @@ from jaxvrp.envs.darp.problem.solution import routes_to_actions, solution_report
 from jaxvrp.envs.darp.rules import State
 from jaxvrp.io import plan_files
 from jaxvrp.io.origin import told, told_entries
-from jaxvrp.replay.schema import list_of, object_with, whole_number
+from jaxvrp.show.schema import list_of, object_with, whole_number
 
 FORMAT = "jaxvrp-darp-plan-1"
 

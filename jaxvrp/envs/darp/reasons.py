@@ -10,7 +10,7 @@ from jaxvrp.envs.darp.env import ROLE, Darp
 from jaxvrp.envs.darp.problem.instance import distance, travel_time
 from jaxvrp.envs.darp.rules import State
 from jaxvrp.envs.darp.schedule import Outlook
-from jaxvrp.replay.reasons import ALLOWED, Candidates, Cause, Reasons, first_cause
+from jaxvrp.show.reasons import ALLOWED, Candidates, Cause, Reasons, first_cause
 
 WORDS = (
     "",

@@ -1,4 +1,4 @@
-"""Episodes of `darp` as `jaxvrp.replay.episode_format` has them, played by `replay.js`.
+"""Episodes of `darp` as `jaxvrp.show.episode_format` has them, played by `replay.js`.
 
 Vehicles drive one after the other. Node 0 is the depot; request r has its pickup at node 2r - 1 and its drop-off at 2r.
 Padding is left out of `requests`, but not of `nodes`. Lengths are map units, y points up; times are in the unit of the
@@ -29,13 +29,13 @@ from jaxvrp.envs.darp.played import Plan, name_of
 from jaxvrp.envs.darp.reasons import reasons_of
 from jaxvrp.envs.darp.rules import State
 from jaxvrp.episodes import until_end
-from jaxvrp.replay.common import as_json, as_json_float32, common_entries
-from jaxvrp.replay.reasons import told_reason
-from jaxvrp.replay.schema import POINT, boolean, list_of, number, object_with, optional, text, whole_number
+from jaxvrp.show.common import as_json, as_json_float32, common_entries
+from jaxvrp.show.reasons import told_reason
+from jaxvrp.show.schema import POINT, boolean, list_of, number, object_with, optional, text, whole_number
 
 
 def export_episode(env: Darp, states: State, actions: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """See `jaxvrp.replay.export_episode`; actions that are not given are read off the states."""
+    """See `jaxvrp.show.export_episode`; actions that are not given are read off the states."""
     states = until_end(states)
     plan = played.plan_of(states)
     entries = common_entries(

@@ -13,7 +13,7 @@ from jaxvrp.envs.dispatch.env import DISPATCHER, DRIVER, Dispatch
 from jaxvrp.envs.dispatch.insertion import offers
 from jaxvrp.envs.dispatch.plans import DEADLINE, REQUEST, Plans, Prepared, Request
 from jaxvrp.envs.dispatch.rules import State
-from jaxvrp.replay.reasons import ALLOWED, Cause, Kind, Reasons, first_cause
+from jaxvrp.show.reasons import ALLOWED, Cause, Kind, Reasons, first_cause
 
 
 class Why(Kind):

@@ -1,4 +1,4 @@
-"""Days of `dispatch` as `jaxvrp.replay.episode_format` has them, played by `replay.js`.
+"""Days of `dispatch` as `jaxvrp.show.episode_format` has them, played by `replay.js`.
 
 Lengths are km, y points up; times are minutes. A step is a decision; the last one drives all plans out. Vehicles that
 are padding are left out, so that vehicles are numbered by their place in `vehicles`. Besides what all episodes have:
@@ -32,9 +32,9 @@ from jaxvrp.envs.dispatch.problem.day_file import NamedDay
 from jaxvrp.envs.dispatch.reasons import reasons_of
 from jaxvrp.envs.dispatch.rules import State
 from jaxvrp.io import origin
-from jaxvrp.replay.common import as_json, as_json_float32, common_entries
-from jaxvrp.replay.reasons import shown_amount, told_reason
-from jaxvrp.replay.schema import (
+from jaxvrp.show.common import as_json, as_json_float32, common_entries
+from jaxvrp.show.reasons import shown_amount, told_reason
+from jaxvrp.show.schema import (
     POINT,
     all_of,
     boolean,
@@ -51,7 +51,7 @@ NUMBER = r"\d+(?:\.\d+)?"
 
 
 def export_episode(env: Dispatch, states: State, actions: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """See `jaxvrp.replay.export_episode`; actions that are not given are read off the states."""
+    """See `jaxvrp.show.export_episode`; actions that are not given are read off the states."""
     day = played.day_of(env, states)
     zones = env.num_zones_each_way
     names = {DISPATCHER: ["reject", *(name_of(day, v) for v in range(env.fleet_size))]}

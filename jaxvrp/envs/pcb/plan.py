@@ -131,7 +131,7 @@ def write_plan(problem: BoardOfFile, path: str | os.PathLike, plan: dict[str, An
 
 
 def label_episode(problem: BoardOfFile, episode: dict[str, Any]) -> dict[str, Any]:
-    """An episode of `jaxvrp.replay` with the names of the parts."""
+    """An episode of `jaxvrp.show` with the names of the parts."""
     pairs = zip(episode["components"], problem.netlist.components, strict=True)
     components = [{**entry, "name": part.name} for entry, part in pairs]
     return {**episode, "components": components}

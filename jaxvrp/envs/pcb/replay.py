@@ -1,4 +1,4 @@
-"""Episodes of `pcb` in the format of `jaxvrp.replay.episode_format`, played by `replay.js`.
+"""Episodes of `pcb` in the format of `jaxvrp.show.episode_format`, played by `replay.js`.
 
 Lengths are mm, y points down. Besides the entries of all episodes:
 
@@ -27,15 +27,15 @@ from jaxvrp.envs.pcb.env import ROLE, Pcb
 from jaxvrp.envs.pcb.geometry import LEGAL_OVERLAP
 from jaxvrp.envs.pcb.played import Placement
 from jaxvrp.envs.pcb.rules import State
-from jaxvrp.replay.common import as_json, common_entries
-from jaxvrp.replay.reasons import shown_amount
-from jaxvrp.replay.schema import POINT, boolean, list_of, number, object_with, optional, text, whole_number
+from jaxvrp.show.common import as_json, common_entries
+from jaxvrp.show.reasons import shown_amount
+from jaxvrp.show.schema import POINT, boolean, list_of, number, object_with, optional, text, whole_number
 
 LEAST_LOSS = 1e-3  # mm; shorter losses of a move are not mentioned
 
 
 def export_episode(env: Pcb, states: State, actions: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """See `jaxvrp.replay.export_episode`."""
+    """See `jaxvrp.show.export_episode`."""
     episode = played.from_states(env, states)
     board = episode.board
     entries = common_entries(

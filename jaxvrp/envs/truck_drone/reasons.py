@@ -14,7 +14,7 @@ from jaxvrp.envs.truck_drone.played import NOBODY, Episode, runs
 from jaxvrp.envs.truck_drone.scenarios.truck_drone_basic import TruckDroneBasic
 from jaxvrp.envs.truck_drone.scenarios.vrpd_tw import VrpdTw
 from jaxvrp.envs.truck_drone.world import World, is_known
-from jaxvrp.replay.reasons import ALLOWED, Cause, Reasons, first_cause, shown_amount
+from jaxvrp.show.reasons import ALLOWED, Cause, Reasons, first_cause, shown_amount
 
 WORDS = (
     "",
@@ -101,7 +101,7 @@ def _of_drones(env: TruckDroneBasic, world: World, beyond: jax.Array) -> Cause:
 
 
 def shortfalls(episode: Episode, shortfall: np.ndarray, max_steps: int) -> dict[str, Any]:
-    """The customers that were not served, as `jaxvrp.replay.episode_format` has them.
+    """The customers that were not served, as `jaxvrp.show.episode_format` has them.
 
     `shortfall` is `f32[L, D]`, of `battery_shortfall`; `max_steps` that of the environment.
     """

@@ -1,4 +1,4 @@
-"""Episodes of `truck_drone` as `jaxvrp.replay.episode_format` has them, played by `replay.js`.
+"""Episodes of `truck_drone` as `jaxvrp.show.episode_format` has them, played by `replay.js`.
 
 Lengths are map units, y points up; times are steps. Where a decision held for several steps, each has its entry, with
 the same actions. Besides what all episodes have:
@@ -35,9 +35,9 @@ from jaxvrp.envs.truck_drone.played import NOBODY, Episode
 from jaxvrp.envs.truck_drone.problem.fleet_map import FleetMap
 from jaxvrp.envs.truck_drone.reasons import battery_shortfall, reasons_of, shortfalls
 from jaxvrp.envs.truck_drone.world import STATUS_NAMES, World
-from jaxvrp.replay.common import as_json, common_entries
-from jaxvrp.replay.reasons import shown_amount
-from jaxvrp.replay.schema import (
+from jaxvrp.show.common import as_json, common_entries
+from jaxvrp.show.reasons import shown_amount
+from jaxvrp.show.schema import (
     POINT,
     all_of,
     boolean,
@@ -56,7 +56,7 @@ MARGIN = 0.56
 
 
 def export_episode(env: TruckDrone, states: World, actions: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """See `jaxvrp.replay.export_episode`."""
+    """See `jaxvrp.show.export_episode`."""
     episode = played.from_states(env, states)
     if actions is not None:
         actions = {role: np.asarray(chosen)[episode.decided] for role, chosen in actions.items()}

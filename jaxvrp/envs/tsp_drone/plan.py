@@ -27,8 +27,8 @@ from jaxvrp.io import plan_files
 from jaxvrp.io.origin import told, told_entries
 from jaxvrp.io.other_problems import other_problem
 from jaxvrp.io.problem_files import DamagedFileError, FileFormat, UnknownFormatError, read_problems, with_given
-from jaxvrp.replay.schema import list_of, object_with, optional, whole_number
-from jaxvrp.replay.sheets import plan_sheets
+from jaxvrp.show.schema import list_of, object_with, optional, whole_number
+from jaxvrp.show.sheets import plan_sheets
 from jaxvrp.toolbox import Sheet
 
 SAVED = {".npz": FileFormat("jaxvrp.envs.tsp_drone.save", load)}

@@ -10,7 +10,7 @@ from jaxvrp.envs.tsp_drone.env import DRONE, TRUCK, TruckAndDrone
 from jaxvrp.envs.tsp_drone.problem.instance import drone_distance
 from jaxvrp.envs.tsp_drone.rules import SLACK, nodes_ahead, way_back
 from jaxvrp.envs.tsp_drone.state import State
-from jaxvrp.replay.reasons import Candidates, Cause, Kind, Reasons, first_cause
+from jaxvrp.show.reasons import Candidates, Cause, Kind, Reasons, first_cause
 
 
 class Why(Kind):

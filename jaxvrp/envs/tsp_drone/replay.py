@@ -1,4 +1,4 @@
-"""Episodes of `tsp_drone` as `jaxvrp.replay.episode_format` has them, played by `replay.js`.
+"""Episodes of `tsp_drone` as `jaxvrp.show.episode_format` has them, played by `replay.js`.
 
 Node 0 is the depot; padding is left out. Lengths are map units, y points up; times are in the unit of the instance.
 Besides what all episodes have:
@@ -33,8 +33,8 @@ from jaxvrp.envs.tsp_drone.played import DRONE, TRUCK, Plan, actions_of, instanc
 from jaxvrp.envs.tsp_drone.reasons import reasons_of
 from jaxvrp.envs.tsp_drone.state import State
 from jaxvrp.episodes import until_end
-from jaxvrp.replay.common import as_json, as_json_float32, common_entries
-from jaxvrp.replay.schema import (
+from jaxvrp.show.common import as_json, as_json_float32, common_entries
+from jaxvrp.show.schema import (
     POINT,
     boolean,
     list_of,
@@ -49,7 +49,7 @@ from jaxvrp.replay.schema import (
 
 
 def export_episode(env: TruckAndDrone, states: State, actions: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """See `jaxvrp.replay.export_episode`; actions that are not given are read off the states."""
+    """See `jaxvrp.show.export_episode`; actions that are not given are read off the states."""
     states = until_end(states)
     plan = played.from_operations(instance_of(states), operations_of(states), allow_revisits=env.allow_revisits)
     last = len(states.step) - 1

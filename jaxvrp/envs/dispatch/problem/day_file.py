@@ -25,7 +25,7 @@ from jaxvrp.io.json_files import plain, read_json
 from jaxvrp.io.limits import LARGEST, LARGEST_WHOLE
 from jaxvrp.io.problem_files import DamagedFileError, FileFormat, UnknownFormatError, read_problems
 from jaxvrp.io.units import LENGTHS, SPEEDS, TIMES
-from jaxvrp.replay.schema import (
+from jaxvrp.show.schema import (
     boolean,
     list_of,
     number_from,

@@ -29,8 +29,8 @@ from jaxvrp.io.messages import shown
 from jaxvrp.io.origin import FAR_IN_TIME, origin_of
 from jaxvrp.io.problem_files import DamagedFileError, UnknownFormatError
 from jaxvrp.io.whole_files import write_text
-from jaxvrp.replay.reasons import shown_amount
-from jaxvrp.replay.schema import Check, list_of, number_from, object_of_only, one_of, optional, text
+from jaxvrp.show.reasons import shown_amount
+from jaxvrp.show.schema import Check, list_of, number_from, object_of_only, one_of, optional, text
 
 FORMAT = "jaxvrp-truck-drone-1"
 

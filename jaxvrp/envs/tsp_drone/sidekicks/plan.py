@@ -19,7 +19,7 @@ from jaxvrp.envs.tsp_drone.sidekicks.rules import State
 from jaxvrp.episodes import until_end
 from jaxvrp.io import plan_files
 from jaxvrp.io.problem_files import DamagedFileError, FileFormat, UnknownFormatError, read_problems
-from jaxvrp.replay.schema import list_of, object_with, one_of, optional, whole_number
+from jaxvrp.show.schema import list_of, object_with, one_of, optional, whole_number
 
 FORMATS = {".npz": FileFormat("jaxvrp.envs.tsp_drone.sidekicks.save", load)}
 

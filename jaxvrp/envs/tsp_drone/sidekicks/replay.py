@@ -16,13 +16,13 @@ from jaxvrp.envs.tsp_drone.sidekicks.played import plan_of_states
 from jaxvrp.envs.tsp_drone.sidekicks.report import DRIVE, LAUNCH, RECOVER, SERVE
 from jaxvrp.envs.tsp_drone.sidekicks.rules import State
 from jaxvrp.episodes import until_end
-from jaxvrp.replay.common import as_json, as_json_float32, common_entries
+from jaxvrp.show.common import as_json, as_json_float32, common_entries
 
 KINDS = {DRIVE: rules.DRIVE, SERVE: rules.SERVE, LAUNCH: rules.LAUNCH, RECOVER: rules.RECOVER}
 
 
 def export_episode(env: FlyingSidekicks, states: State, actions: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """See `jaxvrp.replay.export_episode`; actions that are not given are read off the states."""
+    """See `jaxvrp.show.export_episode`; actions that are not given are read off the states."""
     states = until_end(states)
     plan, steps = plan_of_states(states), steps_of(states)
     drones = plan.vehicles[1:]

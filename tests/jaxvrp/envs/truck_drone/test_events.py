@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from jaxvrp import VecEnv, check_env, replay
+from jaxvrp import VecEnv, check_env, show
 from jaxvrp.actor import RandomActor
 from jaxvrp.envs.truck_drone import make, played
 from jaxvrp.envs.truck_drone.baselines.greedy import GreedyActor
@@ -245,7 +245,7 @@ def test_pictures_know_every_step(env, step, random_states):
 @pytest.mark.slow
 def test_a_replay_tells_every_step(env, by_steps, step, recorded):
     result, states, actions = recorded
-    episode = replay.export_episode(env, states, actions)
+    episode = show.export_episode(env, states, actions)
     steps = episode["steps"]
     assert [entry["step"] for entry in steps] == list(range(int(result["time_step"]) + 1))
     assert episode["config"]["decide"] == "events"

@@ -19,7 +19,7 @@ from jaxvrp.envs.truck_drone.baselines.greedy import GreedyActor
 from jaxvrp.envs.truck_drone.baselines.rolling_horizon import RollingHorizonActor
 from jaxvrp.envs.truck_drone.world import FLYING, ONBOARD
 from jaxvrp.episodes import play_episodes, record_episode
-from jaxvrp.replay import export_episode
+from jaxvrp.show import export_episode
 
 # Two nodes and two drones: RELEASE_d is 3 + d.
 STAY, RELEASE_0 = 0, 3

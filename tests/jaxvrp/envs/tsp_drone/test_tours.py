@@ -21,7 +21,7 @@ from jaxvrp.envs.tsp_drone.problem.operations import Operation
 from jaxvrp.envs.tsp_drone.problem.tours_report import tours_report
 from jaxvrp.envs.tsp_drone.reasons import Why, reasons_of
 from jaxvrp.episodes import play_episodes, record_episodes
-from jaxvrp.replay import export_episode
+from jaxvrp.show import export_episode
 
 NODES, EPISODES = 8, 64
 # Two tandems. The first launches its drone at the depot, which waits 3 at customer 2 for the truck.

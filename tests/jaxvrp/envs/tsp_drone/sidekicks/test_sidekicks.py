@@ -13,7 +13,7 @@ import pytest
 import jaxvrp
 from benchmarks.quality.tsp_drone import sidekicks
 from benchmarks.reference.tsp_drone import least_makespan as tsp_drone_makespan
-from jaxvrp import registry, replay
+from jaxvrp import registry, show
 from jaxvrp.actor import RandomActor
 from jaxvrp.envs import tsp_drone
 from jaxvrp.envs.tsp_drone.baselines import chains
@@ -466,8 +466,8 @@ def test_a_searched_plan_is_replayed_drawn_and_written(tmp_path):
     env = jaxvrp.make("flying_sidekicks", num_nodes=6, num_drones=3)
     *_, found = annealing.search_episode(env, pad(instance, 6, 3), jax.random.key(0), 0.1)
     states = jax.device_get(found.states())
-    episode = replay.export_episode(env, states)
-    assert replay.check(episode) is None
+    episode = show.export_episode(env, states)
+    assert show.check(episode) is None
     assert episode["makespan"] == pytest.approx(found.cost, rel=1e-5) and episode["verdict"] == "feasible"
     assert [step["action"]["truck"] for step in episode["steps"][:-1]] == found.actions["truck"].tolist()
     assert all(node["served_by"] for node in episode["nodes"][1:]) and len(episode["nodes"]) == 5

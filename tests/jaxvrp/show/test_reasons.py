@@ -25,10 +25,10 @@ from jaxvrp.envs.tsp_drone import reasons as tsp_reasons
 from jaxvrp.envs.tsp_drone.problem.instance import as_float32 as tsp_as_float32
 from jaxvrp.envs.tsp_drone.reasons import Why as TspWhy
 from jaxvrp.episodes import record_episode
-from jaxvrp.replay import export_episode
-from jaxvrp.replay.reasons import shown_amount
+from jaxvrp.show import export_episode
+from jaxvrp.show.reasons import shown_amount
 from tests.jaxvrp.envs.dispatch import small_days
-from tests.jaxvrp.replay.conftest import play
+from tests.jaxvrp.show.conftest import play
 
 
 def explained(env, states, reasons):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from jaxvrp import Environment
-from jaxvrp.replay import with_insight
+from jaxvrp.show import with_insight
 
 
 def env_of(*, holds, valid=True):

@@ -1,4 +1,4 @@
-"""The command that draws an episode file: `python -m jaxvrp.replay EPISODE.json [-o PAGE.html]`.
+"""The command that draws an episode file: `python -m jaxvrp.show EPISODE.json [-o PAGE.html]`.
 
 `--against OTHER.json` shows another episode of the same kind beside it.
 """
@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from jaxvrp.io.command_line import Parser, refuse_overwriting, run_command
-from jaxvrp.replay.episode_format import read_episode
-from jaxvrp.replay.export import write_page
+from jaxvrp.show.episode_format import read_episode
+from jaxvrp.show.export import write_page
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -21,8 +21,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _draw(argv: Sequence[str] | None) -> None:
-    parser = Parser("jaxvrp.replay", "Draw an episode file as a page that plays it.")
-    parser.add_argument("episode", type=Path, help="JSON, of jaxvrp.replay.save or python -m train.replay")
+    parser = Parser("jaxvrp.show", "Draw an episode file as a page that plays it.")
+    parser.add_argument("episode", type=Path, help="JSON, of jaxvrp.show.save or python -m train.replay")
     parser.add_argument("--against", type=Path, help="another episode of the same kind, to be shown beside it")
     parser.add_argument("-o", "--out", type=Path, help="the page (default: beside the episode, .html)")
     options = parser.parse_args(argv)

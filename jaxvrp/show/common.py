@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from jaxvrp.environment import Environment, writes
-from jaxvrp.replay.reasons import Cause, Groups, Reasons, grouped
+from jaxvrp.show.reasons import Cause, Groups, Reasons, grouped
 from jaxvrp.spaces import ByRole, Discrete, agent_names
 
 FORMAT, VERSION = "jaxvrp-episode", 1
@@ -55,7 +55,7 @@ def common_entries(
     step_entries: Sequence[Mapping[str, Any]],
     reasons: Reasons | None = None,
 ) -> dict[str, Any]:
-    """What episodes of every kind have, as `jaxvrp.replay.episode_format` describes it; an environment adds its own.
+    """What episodes of every kind have, as `jaxvrp.show.episode_format` describes it; an environment adds its own.
 
     Args:
         env: the environment that was played.

@@ -9,13 +9,13 @@ import jax
 import numpy as np
 import pytest
 
-from jaxvrp import registry, replay
+from jaxvrp import registry, show
 from jaxvrp.envs.darp import actions_to_routes, solution_report
 from jaxvrp.envs.darp.played import actions_of
 from jaxvrp.envs.truck_drone.world import STATUS_NAMES
-from jaxvrp.replay.__main__ import main
-from jaxvrp.replay.common import as_json
-from jaxvrp.replay.episode_format import to_json
+from jaxvrp.show.__main__ import main
+from jaxvrp.show.common import as_json
+from jaxvrp.show.episode_format import to_json
 
 
 def column(episode, *path):
@@ -106,7 +106,7 @@ def test_vehicles_drive_what_the_plan_says(rides, episodes):
 
 def test_actions_of_vehicles_are_read_off_the_states(rides, episodes):
     env, states, _, _ = rides
-    assert replay.export_episode(env, states)["steps"] == episodes["darp"]["steps"]
+    assert show.export_episode(env, states)["steps"] == episodes["darp"]["steps"]
 
 
 def test_padding_is_not_told(episodes):
@@ -121,7 +121,7 @@ def test_padding_is_not_told(episodes):
 def test_truck_and_drone_go_where_the_states_say(sorties, episodes):
     env, states, _, _ = sorties
     episode, steps = episodes["tsp_drone"], episodes["tsp_drone"]["steps"]
-    assert replay.export_episode(env, states)["steps"] == steps
+    assert show.export_episode(env, states)["steps"] == steps
     assert len(episode["nodes"]) == 6, "padding is not told"
     place = np.array([node["position"] for node in episode["nodes"]])
     length = {"truck": 0.0, "drone": 0.0}
@@ -145,9 +145,9 @@ def test_truck_and_drone_go_where_the_states_say(sorties, episodes):
 @pytest.mark.slow
 def test_parts_are_where_they_were(placements):
     env, states, actions, timesteps = placements
-    episode = replay.export_episode(env, states, actions)
+    episode = show.export_episode(env, states, actions)
     steps = episode["steps"]
-    replay.check(episode)
+    show.check(episode)
     assert len(steps) == 7
     assert episode["agents"] == [{"name": "component_0", "role": "component", "component": 1}], "the second row is void"
     assert [part["name"] for part in episode["components"]] == ["", "0"]
@@ -169,7 +169,7 @@ def test_parts_are_where_they_were(placements):
 
 def test_an_environment_of_ones_own_has_episodes_and_a_page(own_kind, tmp_path, capsys):
     env, states, actions, timesteps = own_kind
-    episode = replay.export_episode(env, states, actions)
+    episode = show.export_episode(env, states, actions)
     assert episode["agents"] == [{"name": name, "role": name[:-2]} for name in ("mover_0", "caller_0")], (
         "one row is void"
     )
@@ -180,16 +180,16 @@ def test_an_environment_of_ones_own_has_episodes_and_a_page(own_kind, tmp_path, 
     moves = [step["action"]["mover"][0] for step in episode["steps"][:-1]]
     np.testing.assert_array_equal(np.float32(moves), actions["mover"][:3, 0])
     np.testing.assert_allclose(column(episode, "reward", "mover")[:, 0], timesteps.reward["mover"][:4, 0], rtol=1e-5)
-    replay.save(env, states, tmp_path / "own.json", actions)
+    show.save(env, states, tmp_path / "own.json", actions)
     assert main([str(tmp_path / "own.json")]) == 0
     assert capsys.readouterr().out == f"wrote {tmp_path / 'own.html'}\n"
     text = (tmp_path / "own.html").read_text()
     assert "VIEWS.reach = " in text and ".goal { fill: rgb(1, 2, 3); }" in text and "VIEWS.truck_drone" not in text
     del episode["steps"][2]["places"]
     with pytest.raises(ValueError, match=r"^steps\[2\]\.places is missing"):
-        replay.write_page(episode, tmp_path / "bad.html")
+        show.write_page(episode, tmp_path / "bad.html")
     with pytest.raises(ValueError, match=r"cannot draw to 'own\.gif': Reach has no renderer; use \.json or \.html"):
-        replay.save(env, states, tmp_path / "own.gif")
+        show.save(env, states, tmp_path / "own.gif")
 
 
 def test_numbers_are_the_shortest_that_read_back():
@@ -204,8 +204,8 @@ def test_numbers_are_the_shortest_that_read_back():
 @pytest.mark.parametrize("kind", ["truck_drone", "darp", "dispatch", "pcb", "tsp_drone"])
 def test_a_file_comes_back_as_it_was(kind, episodes, tmp_path):
     path = tmp_path / "episode.json"
-    replay.write_episode(episodes[kind], path)
-    assert replay.read_episode(path) == episodes[kind]
+    show.write_episode(episodes[kind], path)
+    assert show.read_episode(path) == episodes[kind]
     assert to_json(json.loads(path.read_text())) == path.read_text()
     assert [file.name for file in tmp_path.iterdir()] == ["episode.json"]
 
@@ -217,14 +217,14 @@ def test_a_file_comes_back_as_it_was(kind, episodes, tmp_path):
 )
 def test_one_call_saves_in_any_form(ending, begins, rides, tmp_path):
     env, states, _, _ = rides
-    replay.save(env, states, tmp_path / f"a.{ending}")
+    show.save(env, states, tmp_path / f"a.{ending}")
     assert (tmp_path / f"a.{ending}").read_bytes().startswith(begins)
 
 
 def test_other_endings_are_refused(deliveries, tmp_path):
     env, states, _, _ = deliveries
     with pytest.raises(ValueError, match=r"use .gif \(animation\), .png, .svg or .pdf"):
-        replay.save(env, states, tmp_path / "a.mov")
+        show.save(env, states, tmp_path / "a.mov")
 
 
 # --- damage ---------------------------------------------------------------------------------------------------------
@@ -321,7 +321,7 @@ def test_damage_is_one_line_with_the_place(kind, damage, says, episodes, tmp_pat
     assert err.startswith(f"error: {tmp_path / 'bad.json'}: ") and says in err
     assert not (tmp_path / "bad.html").exists()
     with pytest.raises(ValueError, match=r"is |has "):
-        replay.write_page(episode, tmp_path / "bad.html")
+        show.write_page(episode, tmp_path / "bad.html")
 
 
 @pytest.mark.parametrize(
@@ -341,7 +341,7 @@ def test_damage_is_one_line_with_the_place(kind, damage, says, episodes, tmp_pat
             ["-o", "a.html", "--out=b.html"],
             "-o/--out is given twice; leave one of them out; see python -m jaxvrp.",
         ),
-        (b"{}", ["--colour"], "unrecognized arguments: --colour; see python -m jaxvrp.replay --help"),
+        (b"{}", ["--colour"], "unrecognized arguments: --colour; see python -m jaxvrp.show --help"),
     ],
 )
 def test_what_is_no_episode_is_one_line(content, words, says, tmp_path, monkeypatch, capsys):
@@ -355,17 +355,17 @@ def test_what_is_no_episode_is_one_line(content, words, says, tmp_path, monkeypa
 def test_files_that_cannot_be_read_or_written(board, tmp_path, capsys):
     assert main([str(tmp_path / "none.json")]) == 2
     assert "cannot read or write" in capsys.readouterr().err
-    replay.write_episode(board, tmp_path / "board.json")
+    show.write_episode(board, tmp_path / "board.json")
     assert main([str(tmp_path / "board.json"), "-o", str(tmp_path / "nowhere" / "page.html")]) == 2
     assert "No such file or directory; give another path" in capsys.readouterr().err
 
 
 def test_the_command_needs_no_learner_and_no_matplotlib(board, tmp_path):
     """A kind that is not known makes it look at the toolboxes of all that are."""
-    replay.write_episode(board, tmp_path / "board.json")
+    show.write_episode(board, tmp_path / "board.json")
     (tmp_path / "chess.json").write_text(json.dumps({**board, "kind": "chess"}))
     code = (
-        "import sys; from jaxvrp.replay.__main__ import main; statuses = [main([path]) for path in sys.argv[1:]];"
+        "import sys; from jaxvrp.show.__main__ import main; statuses = [main([path]) for path in sys.argv[1:]];"
         "assert not {'train', 'optax', 'distrax', 'matplotlib', 'PIL'} & set(sys.modules); sys.exit(statuses != [0, 2])"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "board.json"), str(tmp_path / "chess.json")]
@@ -381,7 +381,7 @@ def test_the_command_needs_no_learner_and_no_matplotlib(board, tmp_path):
 def test_answers_offers_and_ways_of_a_day(answers, episodes):
     env, states, actions, _ = answers
     episode, steps = episodes["dispatch"], episodes["dispatch"]["steps"]
-    assert replay.export_episode(env, states)["steps"][0]["offers"] == steps[0]["offers"]
+    assert show.export_episode(env, states)["steps"][0]["offers"] == steps[0]["offers"]
     assert [vehicle["name"] for vehicle in episode["vehicles"]] == ["vehicle 0", "vehicle 1"], "padding is not told"
     assert len(episode["requests"]) == 12 and steps[12]["request"] is None
     chosen = actions["dispatcher"][:12, 0]

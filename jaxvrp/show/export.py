@@ -18,13 +18,13 @@ from jaxvrp import registry
 from jaxvrp.environment import Environment
 from jaxvrp.io.messages import shown
 from jaxvrp.io.whole_files import write_text
-from jaxvrp.replay.episode_format import to_json, write_episode
-from jaxvrp.replay.sheets import to_html
+from jaxvrp.show.episode_format import to_json, write_episode
+from jaxvrp.show.sheets import to_html
 from jaxvrp.toolbox import Sheet
 
 
 def export_episode(env: Environment, states: Any, actions: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """One played episode in the format of `jaxvrp.replay.episode_format`.
+    """One played episode in the format of `jaxvrp.show.episode_format`.
 
     Args:
         env: the environment that was played.
@@ -118,7 +118,7 @@ def write_page(
 
 def _part(name: str) -> str:
     """A file of the folder `page`, as text."""
-    return resources.files("jaxvrp.replay").joinpath("page", name).read_text(encoding="utf-8")
+    return resources.files("jaxvrp.show").joinpath("page", name).read_text(encoding="utf-8")
 
 
 class Html(str):

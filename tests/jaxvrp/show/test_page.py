@@ -14,8 +14,8 @@ import pytest
 from PIL import Image
 
 import jaxvrp
-from jaxvrp import replay
-from jaxvrp.replay import export
+from jaxvrp import show
+from jaxvrp.show import export
 
 FLAGS = [
     "--headless",
@@ -40,7 +40,7 @@ def pages(episodes, tmp_path_factory):
     first.update(window=[2, 5], served_at=8, served_by=1, late=3)
     second.update(window=[0, 4], served_at=None, served_by=None, late=0)
     for kind, episode in episodes.items():
-        replay.write_page(episode, folder / f"{kind}.html")
+        show.write_page(episode, folder / f"{kind}.html")
     return {kind: folder / f"{kind}.html" for kind in KINDS}, episodes
 
 
@@ -93,7 +93,7 @@ def browser(chromium):
     assert chromium.get_log("browser") == []
 
 
-def show(browser, path, size=DESKTOP, still=False, at=""):
+def open_page(browser, path, size=DESKTOP, still=False, at=""):
     """Open a page as a screen of that size would."""
     screen = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": size == PHONE}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
@@ -152,7 +152,7 @@ def moved_to(browser, selector):
 @pytest.mark.parametrize("size", [DESKTOP, PHONE])
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_loads_without_a_word(browser, pages, kind, size):
-    show(browser, pages[0][kind], size)
+    open_page(browser, pages[0][kind], size)
     assert ask(browser, "return performance.getEntriesByType('resource').length") == 0
     assert ask(browser, "return document.documentElement.scrollWidth") <= size[0], "nothing sticks out to the right"
     box = "const box = document.getElementById('play').getBoundingClientRect(); return [box.bottom, box.height]"
@@ -165,7 +165,7 @@ def test_it_loads_without_a_word(browser, pages, kind, size):
 
 
 def test_play_advances_and_pauses(browser, pages):
-    show(browser, pages[0]["truck_drone"])
+    open_page(browser, pages[0]["truck_drone"])
     assert place(browser) == 0
     ask(browser, SET, "speed", 8)
     browser.find_element("id", "play").click()
@@ -181,7 +181,7 @@ def test_play_advances_and_pauses(browser, pages):
 def test_keys_step_and_leap(browser, pages):
     paths, episodes = pages
     last = len(episodes["truck_drone"]["steps"]) - 1
-    show(browser, paths["truck_drone"])
+    open_page(browser, paths["truck_drone"])
     seen = []
     for key, more in (
         ("ArrowRight", {}),
@@ -198,7 +198,7 @@ def test_keys_step_and_leap(browser, pages):
 @pytest.mark.parametrize("size", [DESKTOP, PHONE])
 def test_scrubbing_lands_on_the_right_frame(browser, pages, size):
     paths, episodes = pages
-    show(browser, paths["truck_drone"], size)
+    open_page(browser, paths["truck_drone"], size)
     at = 7
     ask(browser, SET, "scrub", at)
     assert place(browser) == at
@@ -219,7 +219,7 @@ def test_scrubbing_lands_on_the_right_frame(browser, pages, size):
 
 def test_between_two_steps_things_are_between(browser, pages):
     paths, episodes = pages
-    show(browser, paths["darp"])
+    open_page(browser, paths["darp"])
     legs = episodes["darp"]["legs"]
     spots = []
     for time in (0, 0.5, 1):
@@ -232,7 +232,7 @@ def test_between_two_steps_things_are_between(browser, pages):
 
 def test_what_it_could_do_and_did(browser, pages):
     paths, episodes = pages
-    show(browser, paths["truck_drone"], at="#6")
+    open_page(browser, paths["truck_drone"], at="#6")
     step, names = episodes["truck_drone"]["steps"][6], episodes["truck_drone"]["actions"]["drone"]
     for drone in range(2):
         card = f".agent:nth-of-type({drone + 2})"
@@ -242,7 +242,7 @@ def test_what_it_could_do_and_did(browser, pages):
 
 
 def test_customers_by_deadline_and_lateness(browser, pages):
-    show(browser, pages[0]["truck_drone"])
+    open_page(browser, pages[0]["truck_drone"])
     script = "seek(arguments[0]); return [...document.querySelectorAll('#map .customer')].map((e) => e.classList[1])"
     first, second = zip(*(ask(browser, script, at)[:2] for at in (0, 3, 6, 8)), strict=True)
     assert first == ("waiting", "waiting", "overdue", "late")
@@ -250,7 +250,7 @@ def test_customers_by_deadline_and_lateness(browser, pages):
 
 
 def test_rides_by_the_clock(browser, pages):
-    show(browser, pages[0]["darp"])
+    open_page(browser, pages[0]["darp"])
     browser.find_elements("css selector", "#modes button")[1].click()
     ask(browser, "seek(1e9)")
     assert ask(browser, "return document.body.dataset.mode") == "clock"
@@ -258,7 +258,7 @@ def test_rides_by_the_clock(browser, pages):
 
 
 def test_a_board_shows_overlap_wires_and_turns(browser, pages):
-    show(browser, pages[0]["pcb"])
+    open_page(browser, pages[0]["pcb"])
     wires, clash = (f"return document.querySelector('#map .{name}').getAttribute('d')" for name in ("wire", "clash"))
     assert ask(browser, clash).startswith("M") and ask(browser, clash) != "M0 0"
     # U1's pads at x = 2 and 4, R1's at (5, 3.5): each of the three has its nearest pad on the other part.
@@ -275,7 +275,7 @@ def test_a_board_shows_overlap_wires_and_turns(browser, pages):
 
 
 def test_who_wants_no_motion_gets_whole_steps(browser, pages):
-    show(browser, pages[0]["truck_drone"], still=True)
+    open_page(browser, pages[0]["truck_drone"], still=True)
     ask(browser, "seek(3)")
     before = moved_to(browser, "#map .truck-icon, #map .drone")
     ask(browser, "seek(3.9)")
@@ -288,8 +288,8 @@ def test_an_episode_that_is_over_at_once(browser, pages, kind, tmp_path):
     episode["steps"] = [{**episode["steps"][0], "action": None}]
     if kind == "darp":
         episode.update(legs=[], requests=[], span=[0, 0])
-    replay.write_page(episode, tmp_path / "short.html")
-    show(browser, tmp_path / "short.html")
+    show.write_page(episode, tmp_path / "short.html")
+    open_page(browser, tmp_path / "short.html")
     for key in (" ", "ArrowRight", "End"):
         press(browser, key)
     assert place(browser) == 0
@@ -309,14 +309,14 @@ def test_every_frame_can_be_drawn(browser, pages):
       }
     return bad"""
     for kind in KINDS:
-        show(browser, pages[0][kind])
+        open_page(browser, pages[0][kind])
         assert ask(browser, look) == []
 
 
 def test_the_page_of_an_environment_of_ones_own(browser, own_kind, tmp_path):
     env, states, actions, _ = own_kind
-    replay.save(env, states, tmp_path / "own.html", actions)
-    show(browser, tmp_path / "own.html")
+    show.save(env, states, tmp_path / "own.html", actions)
+    open_page(browser, tmp_path / "own.html")
     assert ask(browser, "return document.getElementById('map').getAttribute('aria-label')") == "A goal"
     assert ask(browser, "return getComputedStyle(document.querySelector('#map .goal')).fill") == "rgb(1, 2, 3)"
     press(browser, "End")
@@ -325,7 +325,7 @@ def test_the_page_of_an_environment_of_ones_own(browser, own_kind, tmp_path):
 
 
 def test_the_map_can_be_saved(browser, pages):
-    show(browser, pages[0]["truck_drone"])
+    open_page(browser, pages[0]["truck_drone"])
     wait = """const done = arguments[0];
     URL.createObjectURL = (blob) => (blob.text().then(done), "data:,");
     HTMLAnchorElement.prototype.click = () => {};
@@ -341,7 +341,7 @@ def test_the_map_can_be_saved(browser, pages):
 
 def test_why_actions_are_masked(browser, pages):
     paths, episodes = pages
-    show(browser, paths["truck_drone"], at="#6")
+    open_page(browser, paths["truck_drone"], at="#6")
     press(browser, "w")
     step, names = episodes["truck_drone"]["steps"][6], episodes["truck_drone"]["actions"]
     for card, (role, index) in enumerate((("truck", 0), ("drone", 0), ("drone", 1)), start=1):
@@ -356,7 +356,7 @@ def test_why_actions_are_masked(browser, pages):
 
 
 def test_reasons_that_differ_by_numbers_are_one_line(browser, pages):
-    show(browser, pages[0]["truck_drone"])
+    open_page(browser, pages[0]["truck_drone"])
     groups = [["late by 3", [0]], ["late by 4.5", [2, 3]], ["gone", [1]]]
     assert ask(browser, "return sameReasons(arguments[0])", groups) == [
         {"text": "late by …", "cases": [["3", [0]], ["4.5", [2, 3]]]},
@@ -386,13 +386,13 @@ def crowd(episodes, tmp_path_factory):
             step["action"]["truck"] = [24]
             step["probability"] = {"truck": [[0.25, *[0.0] * 23, 0.75, *[0.0] * 8]]}
     path = tmp_path_factory.mktemp("crowd") / "crowd.html"
-    replay.write_page(episode, path)
+    show.write_page(episode, path)
     return path
 
 
 @pytest.mark.parametrize("size", [DESKTOP, PHONE])
 def test_the_chosen_action_is_in_sight_with_its_probability(browser, crowd, size):
-    show(browser, crowd, size, at="#3")
+    open_page(browser, crowd, size, at="#3")
     assert ask(browser, TEXTS, ".agent:nth-of-type(1) .choice > *") == ["RELEASE_7", "75 % · STAY 25 %", "value 4.50"]
     inside = """const chosen = document.querySelector(arguments[0]).getBoundingClientRect();
     const card = document.querySelector(".agent").getBoundingClientRect();
@@ -404,7 +404,7 @@ def test_the_chosen_action_is_in_sight_with_its_probability(browser, crowd, size
 
 
 def test_the_moment_is_in_the_address(browser, pages):
-    show(browser, pages[0]["darp"])
+    open_page(browser, pages[0]["darp"])
     ask(browser, SET, "scrub", 5)
     rest = f"{WAIT}(() => location.hash === %r, arguments[0])"
     assert browser.execute_async_script(rest % "#5")
@@ -414,12 +414,12 @@ def test_the_moment_is_in_the_address(browser, pages):
     browser.get(browser.current_url)
     ask(browser, "location.hash = '#7'")
     assert browser.execute_async_script(f"{WAIT}(() => document.body.dataset.at === '7', arguments[0])")
-    show(browser, pages[0]["darp"], at="#clock=60")
+    open_page(browser, pages[0]["darp"], at="#clock=60")
     assert (place(browser), ask(browser, "return document.body.dataset.mode")) == (60, "clock")
 
 
 def test_keys_go_from_event_to_event(browser, pages):
-    show(browser, pages[0]["truck_drone"])
+    open_page(browser, pages[0]["truck_drone"])
     found = ask(browser, "return events.map((event) => [event.at, event.text])")
     assert [8, "customer 0 served by drone 1, 3 late"] in found
     times = sorted({at for at, _ in found})
@@ -433,10 +433,10 @@ def test_keys_go_from_event_to_event(browser, pages):
 
 
 def test_the_theme_can_be_switched(browser, pages):
-    show(browser, pages[0]["pcb"])
+    open_page(browser, pages[0]["pcb"])
     browser.find_element("id", "theme").click()
     assert brightness(browser, DESKTOP) < 60
-    show(browser, pages[0]["tsp_drone"])
+    open_page(browser, pages[0]["tsp_drone"])
     assert brightness(browser, DESKTOP) < 60, "the choice is kept"
     press(browser, "t")
     assert brightness(browser, DESKTOP) > 200
@@ -444,7 +444,7 @@ def test_the_theme_can_be_switched(browser, pages):
 
 
 def test_the_map_zooms_and_moves_while_marks_keep_their_size(browser, pages):
-    show(browser, pages[0]["truck_drone"])
+    open_page(browser, pages[0]["truck_drone"])
     nodes = [np.array(ask(browser, NUMBERS, "#map .node", ["x", "y"]))]
     for key in ("z", "0"):
         press(browser, key)
@@ -465,7 +465,7 @@ def test_nothing_covers_the_summary_or_the_map(browser, pages, size):
     box = "const box = (id) => document.getElementById(id).getBoundingClientRect();"
     is_apart = "box('summary').right <= box('theme').left || box('summary').top >= box('theme').bottom"
     for path in pages[0].values():
-        show(browser, path, size)
+        open_page(browser, path, size)
         assert ask(browser, f"{box} return {is_apart}")
         assert ask(browser, f"{box} return box('map').bottom <= box('controls').top")
 
@@ -476,9 +476,9 @@ def test_two_episodes_side_by_side(browser, pages, episodes, tmp_path):
     shorter["steps"] = shorter["steps"][:5]
     shorter["steps"][-1]["action"] = None
     shorter["player"] = "baseline"
-    replay.write_page(shorter, tmp_path / "two.html", {**longer, "player": "policy"})
+    show.write_page(shorter, tmp_path / "two.html", {**longer, "player": "policy"})
     for size in (DESKTOP, PHONE):
-        show(browser, tmp_path / "two.html", size, at="#9")
+        open_page(browser, tmp_path / "two.html", size, at="#9")
         assert ask(browser, "return document.documentElement.scrollWidth") <= size[0]
         assert ask(browser, TEXTS, ".pane .who h2") == ["baseline", "policy"]
         places = [moved_to(browser, f"#{name} .truck-icon")[0] for name in ("map", "map-1")]
@@ -494,13 +494,13 @@ def test_two_episodes_side_by_side(browser, pages, episodes, tmp_path):
     cards = [ask(browser, TEXTS, f"#{name} .choice b") for name in ("agents", "agents-1")]
     assert cards[0] != cards[1], "one has ended, the other goes on"
     with pytest.raises(ValueError, match=r"'truck_drone' and 'darp'.*give two of one kind"):
-        replay.page(longer, episodes["darp"])
+        show.page(longer, episodes["darp"])
 
 
 def test_who_was_left_over_is_told(browser, pages):
     paths, episodes = pages
     for kind in KINDS:
-        show(browser, paths[kind])
+        open_page(browser, paths[kind])
         entries = episodes[kind].get("shortfalls", {"entries": []})["entries"]
         assert ask(browser, TEXTS, "#shortfalls dd") == [entry["why"] for entry in entries]
 
@@ -508,8 +508,8 @@ def test_who_was_left_over_is_told(browser, pages):
 def test_what_sticks_out_of_a_board_is_on_a_phone(browser, board, tmp_path):
     board = copy.deepcopy(board)
     board["steps"][1]["positions"][1] = [0.0, 3.0]
-    replay.write_page(board, tmp_path / "edge.html")
-    show(browser, tmp_path / "edge.html", PHONE, at="#1")
+    show.write_page(board, tmp_path / "edge.html")
+    open_page(browser, tmp_path / "edge.html", PHONE, at="#1")
     left = "return Math.min(...[...document.querySelectorAll('#map .part')].map((e) => e.getBoundingClientRect().left))"
     assert ask(browser, f"{left} >= document.getElementById('map').getBoundingClientRect().left"), "not cut at the left"
 
@@ -517,7 +517,7 @@ def test_what_sticks_out_of_a_board_is_on_a_phone(browser, board, tmp_path):
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_legend_explains_every_class_of_mark(browser, pages, kind):
     """What a legend has is drawn with the marks of the map, and none of its pictures is empty."""
-    show(browser, pages[0][kind])
+    open_page(browser, pages[0][kind])
     empty = "return [...document.querySelectorAll('#legend li')].filter((e) => !e.querySelector('svg *')).length"
     assert ask(browser, empty) == 0
     assert len(ask(browser, TEXTS, "#legend li")) >= 8

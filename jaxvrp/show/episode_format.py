@@ -49,10 +49,10 @@ from jaxvrp import registry
 from jaxvrp.io.json_files import as_read, read_json
 from jaxvrp.io.messages import shown
 from jaxvrp.io.whole_files import write_text
-from jaxvrp.replay import schema
-from jaxvrp.replay.common import FORMAT, VERSION
+from jaxvrp.show import schema
+from jaxvrp.show.common import FORMAT, VERSION
 
-REMEDY = "write it with jaxvrp.replay.save or python -m train.replay"
+REMEDY = "write it with jaxvrp.show.save or python -m train.replay"
 
 
 def check(episode: Any) -> None:
@@ -82,7 +82,7 @@ def check(episode: Any) -> None:
     try:
         kind = registry.replay_kind(episode["kind"])
     except ValueError as error:
-        remedy = "one of your own: import what registers it, and call jaxvrp.replay.write_page"
+        remedy = "one of your own: import what registers it, and call jaxvrp.show.write_page"
         raise ValueError(f"{error}; {remedy}") from None
     _check_steps(episode)
     kind.check(episode)

@@ -1,0 +1,22 @@
+"""Episodes as JSON files, and one self-contained HTML page that plays them; see `jaxvrp.show.episode_format`.
+
+`python -m jaxvrp.show EPISODE.json [-o PAGE.html]` draws any episode file, without the learners.
+"""
+
+from jaxvrp.show.common import FORMAT, VERSION, with_insight
+from jaxvrp.show.episode_format import check, read_episode, write_episode
+from jaxvrp.show.export import export_episode, html_of, page, save, write_page
+
+__all__ = [
+    "FORMAT",
+    "VERSION",
+    "check",
+    "export_episode",
+    "html_of",
+    "page",
+    "read_episode",
+    "save",
+    "with_insight",
+    "write_episode",
+    "write_page",
+]
