@@ -90,8 +90,9 @@ TOOLBOX = '''
     import jax.numpy as jnp
     import numpy as np
 
-    from jaxvrp import Headline, ReplayKind, Toolbox, pictures
+    from jaxvrp import Headline, ReplayKind, Toolbox
     from jaxvrp.show.common import as_json, common_entries
+    from jaxvrp.show.paper import new_paper
     from jaxvrp.show.schema import list_of, number, object_with
 
 
@@ -107,10 +108,10 @@ TOOLBOX = '''
 
 
     def draw(env, states, path):
-        sheet = pictures.new_sheet(3, 2, 50)
-        sheet.axes(0.5, 0.5, 2, 1).plot(np.asarray(states.place))
+        paper = new_paper(3, 2, 50)
+        paper.axes(0.5, 0.5, 2, 1).plot(np.asarray(states.place))
         path = Path(path)
-        sheet.figure.savefig(path, format="png" if path.suffix == ".png" else "gif" if path.suffix == ".gif" else None)
+        paper.figure.savefig(path, format="png" if path.suffix == ".png" else "gif" if path.suffix == ".gif" else None)
 
 
     def export(env, states, actions):

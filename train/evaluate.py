@@ -20,7 +20,7 @@ import jax
 from jaxvrp import registry
 from jaxvrp.io.command_line import Parser, UserError, above_zero, index, positive
 from jaxvrp.io.messages import nearest
-from jaxvrp.pictures import STILLS
+from jaxvrp.show import STILLS
 from jaxvrp.toolbox import Toolbox
 from train.running.command import command_line
 from train.running.command.instance_file import (

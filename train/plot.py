@@ -21,7 +21,7 @@ from jaxvrp.io.command_line import Parser, UserError, check_picture_path, refuse
 from jaxvrp.io.json_files import LARGEST_JSON
 from jaxvrp.io.whole_files import read_bytes
 from jaxvrp.io.yaml_text import read_yaml
-from jaxvrp.pictures import STILLS, save_still
+from jaxvrp.show import STILLS, save_still
 from jaxvrp.toolbox import Headline
 from train.running.command import command_line
 from train.running.command.config_file import flat

@@ -32,8 +32,8 @@ from jaxvrp.io.messages import cut, nearest, printable, shown_cost
 from jaxvrp.io.other_problems import other_problem
 from jaxvrp.io.problem_files import DamagedFileError, UnknownFormatError, only_problem
 from jaxvrp.io.whole_files import UnreadableError
-from jaxvrp.pictures import STILLS
 from jaxvrp.search.found import Report, with_found
+from jaxvrp.show import STILLS
 from jaxvrp.show.sheets import plan_sheets
 from jaxvrp.toolbox import InstanceFiles, Searched, SearchedAll, Toolbox
 from train import shards

@@ -25,7 +25,7 @@ from jaxvrp.io.command_line import INTERRUPTED, Interrupted, Parser, UserError, 
 from jaxvrp.io.messages import few, installing, shown
 from jaxvrp.io.whole_files import try_to_write, write_csv
 from jaxvrp.io.yaml_text import read_yaml
-from jaxvrp.pictures import save_still
+from jaxvrp.show import save_still
 from train.algorithms import ALGORITHMS
 from train.running.command import command_line
 from train.running.command.config_file import read_config_file

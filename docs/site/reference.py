@@ -37,7 +37,6 @@ REFERENCE = {
     "tsp_drone": ("tsp_drone", _from_the_rules_on("tsp_drone")),
     "pcb": ("pcb", _from_the_rules_on("pcb")),
     "Adapters": ("adapters", ["jaxvrp.adapters.*"]),
-    "Pictures": ("pictures", ["jaxvrp.pictures.*"]),
     "Files and messages": ("files", ["jaxvrp.io.*", "jaxvrp.plausible"]),
     "Learners": ("learners", ["train.*", "train.on_policy.*", "train.off_policy.*"]),
     "Policies": ("policies", ["jaxvrp.policies.*"]),

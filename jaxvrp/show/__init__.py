@@ -6,9 +6,11 @@
 from jaxvrp.show.common import FORMAT, VERSION, with_insight
 from jaxvrp.show.episode_format import check, read_episode, write_episode
 from jaxvrp.show.export import export_episode, html_of, page, save, write_page
+from jaxvrp.show.files import STILLS, save_still
 
 __all__ = [
     "FORMAT",
+    "STILLS",
     "VERSION",
     "check",
     "export_episode",
@@ -16,6 +18,7 @@ __all__ = [
     "page",
     "read_episode",
     "save",
+    "save_still",
     "with_insight",
     "write_episode",
     "write_page",

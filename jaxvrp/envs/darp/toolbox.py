@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from jaxvrp.envs.darp import plan, replay
+from jaxvrp.envs.darp import notebook, plan, replay
 from jaxvrp.envs.darp.baselines import greedy
 from jaxvrp.envs.darp.baselines.search import SearchActor
 from jaxvrp.envs.darp.baselines.timed_search import search_all, search_episode
-from jaxvrp.envs.darp.pictures import notebook
 from jaxvrp.envs.darp.pictures.draw import render_episode, render_of_file
 from jaxvrp.envs.darp.problem.cordeau import read_instances
 from jaxvrp.envs.darp.problem.inspection import inspect

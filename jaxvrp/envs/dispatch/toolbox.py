@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from jaxvrp.envs.dispatch import plan, replay
+from jaxvrp.envs.dispatch import notebook, plan, replay
 from jaxvrp.envs.dispatch.baselines.greedy import AcceptActor, CoverActor, RelocateActor, ThresholdActor
 from jaxvrp.envs.dispatch.baselines.rollout import RolloutActor
 from jaxvrp.envs.dispatch.baselines.search import search_moment
-from jaxvrp.envs.dispatch.pictures import draw, notebook, render_episode
+from jaxvrp.envs.dispatch.pictures import draw, render_episode
 from jaxvrp.envs.dispatch.problem.day_file import NamedDay
 from jaxvrp.envs.dispatch.problem.inspection import inspect
 from jaxvrp.envs.dispatch.problem.instance import void_drones_beyond, void_requests_beyond, void_vehicles_beyond

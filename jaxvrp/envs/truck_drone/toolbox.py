@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from jaxvrp.envs.truck_drone import plan, replay
+from jaxvrp.envs.truck_drone import notebook, plan, replay
 from jaxvrp.envs.truck_drone.baselines.greedy import GreedyActor
 from jaxvrp.envs.truck_drone.baselines.plan_search import search_episode
 from jaxvrp.envs.truck_drone.baselines.rolling_horizon import RollingHorizonActor
-from jaxvrp.envs.truck_drone.pictures import notebook
 from jaxvrp.envs.truck_drone.pictures.still import render_episode, render_on_map
 from jaxvrp.envs.truck_drone.problem import inspection
 from jaxvrp.envs.truck_drone.problem.fleet_map import FleetMap, read_map

@@ -5,14 +5,13 @@ from __future__ import annotations
 import functools
 from pathlib import Path
 
-from jaxvrp.envs.tsp_drone import plan, replay
+from jaxvrp.envs.tsp_drone import notebook, plan, replay
 from jaxvrp.envs.tsp_drone.baselines import tours_annealing
 from jaxvrp.envs.tsp_drone.baselines.annealing import PLANNED, plan_annealed, search_episode
 from jaxvrp.envs.tsp_drone.baselines.greedy import NearestNeighbourActor
 from jaxvrp.envs.tsp_drone.baselines.planners import TourActor
 from jaxvrp.envs.tsp_drone.baselines.tours import plan_tours
 from jaxvrp.envs.tsp_drone.baselines.tours_planner import AnnealedToursActor
-from jaxvrp.envs.tsp_drone.pictures import notebook
 from jaxvrp.envs.tsp_drone.pictures.draw import render_episode, render_of_file
 from jaxvrp.envs.tsp_drone.problem.inspection import inspect
 from jaxvrp.envs.tsp_drone.problem.instance import void_beyond

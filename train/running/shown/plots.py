@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from jaxvrp import pictures
-from jaxvrp.pictures.palette import NOTE, series_look
+from jaxvrp.show import paper
+from jaxvrp.show.palette import NOTE, series_look
 from jaxvrp.toolbox import Headline
 from train.running.loop.records import Record
 
@@ -89,7 +89,7 @@ def learning_curve(
     """
     rates = {f"eval/{headline.figure}": headline.curve for headline in headlines if headline.curve}
     panels = {**_return_panels(records), "rate": rates, **_role_panel(records)}
-    figure = pictures.new_figure(4.0 * len(panels), 3.6, DPI) if fig is None else fig
+    figure = paper.new_figure(4.0 * len(panels), 3.6, DPI) if fig is None else fig
     if fig is None:
         figure.set_layout_engine("constrained")
     seeds = 1
@@ -152,7 +152,7 @@ def compare(
     rows = -(-len(metrics) // columns)
     figure = fig
     if figure is None:
-        figure = pictures.new_figure(max(4.0 * columns, 5.0), 3.2 * rows + 0.5, DPI)
+        figure = paper.new_figure(max(4.0 * columns, 5.0), 3.2 * rows + 0.5, DPI)
         figure.set_layout_engine("constrained")
     panels = figure.subplots(rows, columns, squeeze=False, sharex=True).ravel()
     seeds, levels = [0] * len(groups), []
@@ -165,9 +165,7 @@ def compare(
     for axes in panels[len(metrics) :]:
         axes.set_visible(False)
     labels = [f"{group.label} ({count} seed{'s' * (count > 1)})" for group, count in zip(groups, seeds, strict=True)]
-    keys = [
-        pictures.legend_entry(**series_look(place), linewidth=1.8, label=label) for place, label in enumerate(labels)
-    ]
+    keys = [paper.legend_entry(**series_look(place), linewidth=1.8, label=label) for place, label in enumerate(labels)]
     look = {"fontsize": 8, "frameon": False, "handlelength": 2.6}
     figure.legend(handles=[*keys, *levels], loc="outside lower center", ncols=min(len(keys) + len(levels), 4), **look)
     if max(seeds) > 1:

@@ -10,7 +10,7 @@ import jax
 from jaxvrp import registry
 from jaxvrp.io.messages import warn
 from jaxvrp.io.whole_files import write_json
-from jaxvrp.pictures import save_still
+from jaxvrp.show import save_still
 from train.running.loop.compiler import Compiler
 from train.running.loop.evaluator import Evaluator, Figures, first_seed, recording_function
 from train.running.loop.learner import Learner

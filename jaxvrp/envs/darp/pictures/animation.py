@@ -10,7 +10,7 @@ from jaxvrp import pictures
 from jaxvrp.envs.darp.pictures import plan_figure
 from jaxvrp.envs.darp.played import Plan
 from jaxvrp.pictures import GROUND, INK, centred
-from jaxvrp.pictures.palette import WRONG
+from jaxvrp.show.palette import WRONG
 
 WIDTH = 1080
 MAX_FRAMES, FRAMES_PER_LEG, PLAY_MS, LAST_FRAME_MS, PALETTE_SIZE = 96, 4, 12_000, 3000, 256

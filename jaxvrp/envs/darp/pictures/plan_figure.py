@@ -15,7 +15,7 @@ from jaxvrp import pictures
 from jaxvrp.envs.darp.played import Leg, Plan, verdict
 from jaxvrp.io.messages import shown_cost
 from jaxvrp.pictures import INK, place_labels
-from jaxvrp.pictures.palette import EDGE, FRAME, GRID, NOTE, PALE, RIGHT, SERIES, WRONG
+from jaxvrp.show.palette import EDGE, FRAME, GRID, NOTE, PALE, RIGHT, SERIES, WRONG
 
 # Red is kept for what went wrong. The dashes tell vehicles apart in grey.
 COLOURS = SERIES
@@ -81,7 +81,7 @@ def lay_out(plan: Plan, dpi: float = 120.0, width: float | None = None, fig: Any
     across, up = side + 6.5, max(side + keys + 0.95, loads + rows + 1.95)
     spare = up - (loads + rows + 1.95)
     rows += min(spare, 0.1 * count)
-    sheet = pictures.new_sheet(across, up, width / across if width else dpi, fig)
+    sheet = pictures.new_paper(across, up, width / across if width else dpi, fig)
     left = side + 1.05
     picture = PlanFigure(
         plan,
@@ -115,7 +115,7 @@ def summary(plan: Plan) -> str:
     return f"cost {shown_cost(plan.report.cost)}   |   {served} of {count} requests served{share}   |   {vehicles}"
 
 
-def _draw_keys(picture: PlanFigure, sheet: pictures.Sheet, corner: tuple[float, float], columns: int) -> None:
+def _draw_keys(picture: PlanFigure, sheet: pictures.Paper, corner: tuple[float, float], columns: int) -> None:
     """Vehicles and symbols below the map; `corner` is the upper left one, in inches."""
     entry = pictures.legend_entry
     symbols = [

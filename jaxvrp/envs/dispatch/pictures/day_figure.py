@@ -13,7 +13,7 @@ import numpy as np
 from jaxvrp import pictures
 from jaxvrp.envs.dispatch.played import PlayedDay, name_of, summary, verdict
 from jaxvrp.pictures import GROUND, INK
-from jaxvrp.pictures.palette import EDGE, FRAME, GRID, PALE, RIGHT, SERIES, WRONG
+from jaxvrp.show.palette import EDGE, FRAME, GRID, PALE, RIGHT, SERIES, WRONG
 
 MOVING_DPI = 90
 FRAMES, PAUSE_MS, LAST_FRAME_MS, PALETTE_SIZE = 90, 110, 3000, 192
@@ -47,7 +47,7 @@ def lay_out(day: PlayedDay, dpi: float = 120.0, fig: Any = None) -> DayFigure:
     keys = 0.2 * -(-len(map_keys(day)) // 5)
     across, up = side + 7.0, max(side + keys + 0.9, lanes + 3.4)
     answers = min(up - lanes - 2.2, 2.2)
-    sheet = pictures.new_sheet(across, up, dpi, fig)
+    sheet = pictures.new_paper(across, up, dpi, fig)
     left = side + 1.3
     picture = DayFigure(
         sheet.figure,

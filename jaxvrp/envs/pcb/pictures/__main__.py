@@ -9,7 +9,7 @@ from pathlib import Path
 from jaxvrp.envs.pcb.factory import read_boards
 from jaxvrp.envs.pcb.pictures.draw import DPI, draw_board
 from jaxvrp.io.command_line import Parser, check_picture_path, index, refuse_overwriting, run_command
-from jaxvrp.pictures import STILLS, write_picture
+from jaxvrp.show.files import STILLS, write_drawn
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -31,7 +31,7 @@ def _draw(argv: Sequence[str] | None) -> None:
         last = len(boards) - 1
         held = f"{len(boards)} boards; choose one with --board 0 to {last}" if last else "1 board; leave --board out"
         raise ValueError(f"{options.boards} holds {held}")
-    write_picture(out, "a board", lambda: draw_board(boards[options.board]), dpi=DPI)
+    write_drawn(out, "a board", lambda: draw_board(boards[options.board]), dpi=DPI)
     print(f"drew {out}")
 
 

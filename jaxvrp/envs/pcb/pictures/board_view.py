@@ -8,20 +8,20 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from jaxvrp import pictures
 from jaxvrp.envs.pcb.geometry import pad_positions, turned
 from jaxvrp.envs.pcb.played import Placement
 from jaxvrp.envs.pcb.problem.board import Board
-from jaxvrp.pictures.palette import RIGHT, SERIES, WRONG
+from jaxvrp.show import palette, paper
+from jaxvrp.show.palette import RIGHT, SERIES, WRONG
 
 # Red is kept for faults.
 COLOURS = SERIES
-POWER = pictures.INK
+POWER = palette.INK
 TOP, BOTTOM, FIXED = "#DCE7F2", "#F4E4C4", "#DDDFE2"
 TOP_EDGE, BOTTOM_EDGE, FIXED_EDGE = "#4E6E8E", "#8F6B1F", "#7A828A"
 DASHES = (0, (3, 1.6))
 # Colours that carry a meaning.
-EXACT = ("white", pictures.GROUND, pictures.INK, TOP, BOTTOM, FIXED, FIXED_EDGE, *COLOURS, WRONG, RIGHT, POWER)
+EXACT = ("white", palette.GROUND, palette.INK, TOP, BOTTOM, FIXED, FIXED_EDGE, *COLOURS, WRONG, RIGHT, POWER)
 LETTERS, BESIDE, SMALLEST = 9.0, 7.0, 5.2  # points, of names in large parts, of those beside parts, and at least
 SMALLEST_PIXELS = 8.2  # smaller letters cannot be read on a screen
 NOTCH = 10.0  # points, the longest side of the mark in a corner
@@ -42,7 +42,7 @@ class View(NamedTuple):
         """`[2]`, width and height in inches."""
         return self.scale * (self.box[2:] - self.box[:2])
 
-    def axes(self, sheet: pictures.Sheet, left: float, top: float) -> Any:
+    def axes(self, sheet: paper.Paper, left: float, top: float) -> Any:
         """Axes of the view whose upper left corner is at a place in inches."""
         width, height = self.extent
         return sheet.axes(left, top - height, width, height)
@@ -65,16 +65,16 @@ class BoardView:
         from matplotlib.patches import Rectangle
 
         self.axes, self.box, self.points_per_mm, self.board = axes, view.box, 72 * view.scale, placement.board
-        axes.set(xlim=self.box[[0, 2]], ylim=self.box[[3, 1]], facecolor=pictures.GROUND, aspect="equal")
+        axes.set(xlim=self.box[[0, 2]], ylim=self.box[[3, 1]], facecolor=palette.GROUND, aspect="equal")
         axes.spines[:].set_visible(False)
         axes.locator_params(nbins=6, steps=[1, 2, 5, 10])
         axes.tick_params(labelsize=7, length=2, width=0.6, labelbottom=ticks, labelleft=ticks, bottom=ticks, left=ticks)
         if ticks:
             axes.set_xlabel("mm", fontsize=7, labelpad=1)
         else:
-            pictures.scale_bar(axes, "mm", zorder=8)
+            paper.scale_bar(axes, "mm", zorder=8)
         width, height = self.board.outline
-        axes.add_patch(Rectangle((0, 0), width, height, facecolor="white", edgecolor=pictures.INK, linewidth=1.3))
+        axes.add_patch(Rectangle((0, 0), width, height, facecolor="white", edgecolor=palette.INK, linewidth=1.3))
         # Power nets share one colour, and signal nets beyond the palette repeat it.
         net, is_signal = self.board.pin_net, self.board.power_rail == 0
         self.colours = np.where(is_signal, np.array(COLOURS)[(np.cumsum(is_signal) - 1) % len(COLOURS)], POWER)
@@ -87,7 +87,7 @@ class BoardView:
         self.pad_extent = pad_points / self.points_per_mm
         look = {"s": pad_points**2, "edgecolors": "white", "linewidths": 0.1 * pad_points, "zorder": 5}
         self.pads = axes.scatter(*np.zeros((2, len(net))), c=self.colours[net], **look)
-        style = {**pictures.centred(LETTERS, pictures.INK), "va": "center", "path_effects": pictures.outline(1.6)}
+        style = {**paper.centred(LETTERS, palette.INK), "va": "center", "path_effects": paper.outline(1.6)}
         self.names = [axes.text(0, 0, name, **style, zorder=6) for name in placement.names]
         self.artists = [*collections, self.pads, *self.names]
         self.show(placement)
@@ -206,7 +206,7 @@ def legend_entries(board: Board) -> list[Any]:
     from matplotlib.patches import Patch
 
     def key(marker: str, size: float, colour: str, label: str, **look: Any) -> Any:
-        return pictures.legend_entry(marker=marker, markersize=size, color=colour, label=label, **look)
+        return paper.legend_entry(marker=marker, markersize=size, color=colour, label=label, **look)
 
     fixed: dict[str, Any] = {"facecolor": FIXED, "edgecolor": FIXED_EDGE, "hatch": "////", "linewidth": 0.8}
     fault: dict[str, Any] = {"facecolor": (WRONG, 0.5), "edgecolor": WRONG, "hatch": "xxx", "linewidth": 0.8}

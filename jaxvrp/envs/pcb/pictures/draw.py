@@ -14,7 +14,6 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jaxvrp import pictures
 from jaxvrp.envs.pcb import played
 from jaxvrp.envs.pcb.env import Pcb
 from jaxvrp.envs.pcb.measure import measure_board
@@ -24,8 +23,8 @@ from jaxvrp.envs.pcb.played import Placement, PlayedEpisode
 from jaxvrp.envs.pcb.problem.board import Board, as_float32, trim
 from jaxvrp.envs.pcb.problem.netlist import Netlist
 from jaxvrp.envs.pcb.rules import State
-from jaxvrp.pictures import palette, stills
-from jaxvrp.pictures.palette import GRID, RIGHT, WRONG
+from jaxvrp.show import palette, paper, stills
+from jaxvrp.show.palette import GRID, RIGHT, WRONG
 
 DPI = 120
 MARGIN, TICKS, TITLE, LEGEND_ROW = 0.25, 0.3, 0.66, 0.22
@@ -80,7 +79,7 @@ def draw_placement(
     """
     placement = measure_placement(board, names, position, orientation)
     width, height = view_of([placement], 5.6, 5.6).extent
-    axes = pictures.axes_of(ax, width, height, DPI, (0.35, 0.35))
+    axes = paper.axes_of(ax, width, height, DPI, (0.35, 0.35))
     extent = axes.get_window_extent()
     view = view_of([placement], *(np.array([extent.width, extent.height]) / axes.figure.dpi))
     BoardView(axes, view, placement, ticks=ticks)
@@ -134,7 +133,7 @@ def board_figure(placement: Placement, title: str, dpi: float, fig: Any = None) 
     columns = max(1, int(max(width, 4.6) / 2.15))
     legend_height = LEGEND_ROW * math.ceil(len(entries) / columns)
     across, up = max(width, 4.6) + 2 * MARGIN + TICKS, height + TITLE + TICKS + legend_height + MARGIN
-    sheet = pictures.new_sheet(across, up, dpi, fig)
+    sheet = paper.new_paper(across, up, dpi, fig)
     left = (across - width + TICKS) / 2
     BoardView(view.axes(sheet, left, up - TITLE), view, placement)
     extent = " x ".join(f"{length:g}" for length in np.round(placement.board.outline, 2).tolist())
@@ -145,20 +144,20 @@ def board_figure(placement: Placement, title: str, dpi: float, fig: Any = None) 
     return sheet.figure
 
 
-def _draw_heading(sheet: pictures.Sheet, left: float, top: float, room: float, text: str, placement: Placement) -> None:
+def _draw_heading(sheet: paper.Paper, left: float, top: float, room: float, text: str, placement: Placement) -> None:
     """Two lines above a board, at most `room` wide, their upper edge at `top`: its name, and how good it is."""
     worth = SEPARATOR.join([f"HPWL {placement.hpwl:.2f} mm", placement.verdict])
     colour = WRONG if placement.wrong.any() else RIGHT
     # Letters shrink until the line fits; the last factors are the mean widths of a letter.
     title_size, worth_size = min(10.5, 72 * room / (0.7 * len(text))), min(9.5, 72 * room / (0.62 * len(worth)))
-    sheet.text(left, top - 0.1, text, va="top", weight="bold", color=pictures.INK, fontsize=title_size)
+    sheet.text(left, top - 0.1, text, va="top", weight="bold", color=palette.INK, fontsize=title_size)
     sheet.text(left, top - 0.35, worth, va="top", color=colour, fontsize=worth_size)
 
 
-def draw_legend(sheet: pictures.Sheet, entries: list[Any], columns: int, left: float, top: float) -> None:
+def draw_legend(sheet: paper.Paper, entries: list[Any], columns: int, left: float, top: float) -> None:
     """A legend whose upper left corner is at a place given in inches from the sheet's lower left one."""
     corner = sheet.place(left, top)
-    pictures.legend(sheet.figure, entries, ncols=columns, loc="upper left", bbox_to_anchor=corner, handletextpad=0.5)
+    paper.legend(sheet.figure, entries, ncols=columns, loc="upper left", bbox_to_anchor=corner, handletextpad=0.5)
 
 
 def draw_episode(env: Pcb, states: State, *, fig: Any = None) -> Any:
@@ -188,7 +187,7 @@ def draw_overlap(env: Pcb, states: State, *, ax: Any = None) -> Any:
 
 
 def _panel(draw: Callable[[Any, PlayedEpisode], Any], env: Pcb, states: State, ax: Any) -> Any:
-    axes = pictures.axes_of(ax, 4.2, 2.4, DPI, (0.55, 0.4))
+    axes = paper.axes_of(ax, 4.2, 2.4, DPI, (0.55, 0.4))
     draw(axes, played.from_states(env, states))
     axes.set_xlabel("step", fontsize=8, labelpad=1)
     return axes
@@ -207,7 +206,7 @@ def episode_figure(episode: PlayedEpisode, dpi: float, fig: Any = None) -> Any:
     entries = legend_entries(start.board)
     tall = max(height, 4.6)
     across, up = 2 * (max(width, 3.9) + TICKS + MARGIN) + 4.2 + MARGIN, tall + TITLE + TICKS + 0.3 + MARGIN
-    sheet = pictures.new_sheet(across, up, dpi, fig)
+    sheet = paper.new_paper(across, up, dpi, fig)
     left = MARGIN + TICKS
     for placement, text in ((start, "start (step 0)"), (after, heading)):
         BoardView(view.axes(sheet, left, up - TITLE), view, placement)
@@ -218,7 +217,7 @@ def episode_figure(episode: PlayedEpisode, dpi: float, fig: Any = None) -> Any:
     return sheet.figure
 
 
-def _draw_metrics(sheet: pictures.Sheet, episode: PlayedEpisode, left: float, top: float, height: float) -> None:
+def _draw_metrics(sheet: paper.Paper, episode: PlayedEpisode, left: float, top: float, height: float) -> None:
     """Four panels above each other."""
     gap, low = 0.38, 0.1
     tall = (height - 3 * gap - low) / 4
@@ -246,8 +245,8 @@ def hpwl_lines(axes: Any, episode: PlayedEpisode) -> list[Any]:
     style = {"markersize": 5.5, "markeredgecolor": "white", "markeredgewidth": 0.6}
     lines += axes.plot(steps[marks], hpwl[marks], "D", color=RIGHT, **style, zorder=4)
     look = {"marker": "D", "markersize": 5, "color": RIGHT, "linestyle": DASHES, "linewidth": 1.0}
-    key = pictures.legend_entry(**look, label="best legal so far")
-    pictures.legend(axes, [key], handlelength=2.4, loc="lower right", bbox_to_anchor=(1.01, 1.0))
+    key = paper.legend_entry(**look, label="best legal so far")
+    paper.legend(axes, [key], handlelength=2.4, loc="lower right", bbox_to_anchor=(1.01, 1.0))
     return lines
 
 
@@ -280,7 +279,7 @@ def _curve(axes: Any, episode: PlayedEpisode, values: np.ndarray, colour: str, t
     axes.set_axisbelow(True)
     axes.locator_params(axis="y", nbins=4)
     axes.locator_params(axis="x", integer=True, nbins=6)
-    axes.set_title(title, fontsize=9, loc="left", color=pictures.INK, pad=5)
+    axes.set_title(title, fontsize=9, loc="left", color=palette.INK, pad=5)
     return line
 
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from jaxvrp import pictures
 from jaxvrp.envs.pcb import played
 from jaxvrp.envs.pcb.env import Pcb
 from jaxvrp.envs.pcb.pictures import board_view, draw
@@ -19,7 +18,8 @@ from jaxvrp.envs.pcb.plan import BoardOfFile
 from jaxvrp.envs.pcb.played import PlayedEpisode
 from jaxvrp.envs.pcb.rules import State
 from jaxvrp.io.whole_files import write_csv
-from jaxvrp.pictures.palette import PALE
+from jaxvrp.show import files, palette, paper
+from jaxvrp.show.palette import PALE
 
 FRAME_DPI, NUM_COLOURS = 100, 64
 SIDE = 4.7  # inches of a board's height, at most
@@ -46,12 +46,12 @@ def render_plan(problem: BoardOfFile, env: Pcb, states: State, path: str | os.Pa
 def _render(path: str | os.PathLike, what: str, still: Callable[[], Any], env: Pcb, states: State) -> None:
     def animate(partial: Path) -> None:
         episode = played.from_states(env, states)
-        chosen = pictures.sample_frames(episode.length, MAX_FRAMES).tolist()
+        chosen = files.sample_frames(episode.length, MAX_FRAMES).tolist()
         scene = EpisodeScene(episode, chosen)
         pause = int(np.clip(PLAY_MS / len(chosen), 80, 300))
-        pictures.write_gif(partial, (scene.frame(index) for index in chosen), scene.palette(), pause, LAST_FRAME_MS)
+        files.write_gif(partial, (scene.frame(index) for index in chosen), scene.palette(), pause, LAST_FRAME_MS)
 
-    pictures.write_picture(path, what, still, animate, dpi=draw.DPI)
+    files.write_drawn(path, what, still, animate, dpi=draw.DPI)
 
 
 class EpisodeScene:
@@ -65,7 +65,7 @@ class EpisodeScene:
         entries = board_view.legend_entries(episode.board)
         tall, legend_height = max(height, 3.2), draw.LEGEND_ROW * math.ceil(len(entries) / 2)
         across, up = max(width + 4.5, 8.8), tall + legend_height + 0.85
-        sheet = pictures.new_sheet(across, up, FRAME_DPI)
+        sheet = paper.new_paper(across, up, FRAME_DPI)
         self.board = board_view.BoardView(view.axes(sheet, 0.2, up - 0.5), view, episode.placement(0), ticks=False)
         panel = (tall - 0.75) / 2
         upper = sheet.axes(across - 3.55, up - 0.78 - panel, 3.3, panel)
@@ -80,15 +80,15 @@ class EpisodeScene:
             self.dots += axes.plot(*line.get_data(), "o", **style)
         self._whole_curves = [(line, *line.get_data()) for line in (*self.growing, *self.dots)]
         draw.draw_legend(sheet, entries, 2, 0.15, legend_height + 0.22)
-        style = {"fontsize": 11, "family": "monospace", "va": "center", "color": pictures.INK}
+        style = {"fontsize": 11, "family": "monospace", "va": "center", "color": palette.INK}
         self.headline = sheet.text(0.2, sheet.height - 0.25, "", **style)
         lines = sorted([*self.growing, *self.dots], key=lambda line: line.get_zorder())
-        self._animated = pictures.AnimatedFigure(sheet.figure, [*self.board.artists, *lines, self.headline])
+        self._animated = files.AnimatedFigure(sheet.figure, [*self.board.artists, *lines, self.headline])
 
     def palette(self) -> Any:
         """The colours of the first, the middle and the last picture."""
         sample = sorted({self.chosen[0], self.chosen[len(self.chosen) // 2], self.chosen[-1]})
-        return pictures.shared_palette(np.concatenate(list(map(self.frame, sample))), board_view.EXACT, NUM_COLOURS)
+        return palette.shared_palette(np.concatenate(list(map(self.frame, sample))), board_view.EXACT, NUM_COLOURS)
 
     def frame(self, index: int) -> np.ndarray:
         """`u8[height, width, 3]` of the state with this index."""
@@ -132,4 +132,4 @@ def record_steps(env: Pcb, states: State, folder: str | os.PathLike) -> None:
     palette = scene.palette()
     for index in tqdm(range(episode.length), desc=str(folder), unit="step", disable=episode.length < LONG or None):
         name = f"step_{episode.states.time[index]:04d}.png"
-        pictures.write_frame(folder / name, scene.frame(index), palette)
+        files.write_frame(folder / name, scene.frame(index), palette)

@@ -13,7 +13,7 @@ from jaxvrp.envs.truck_drone import played
 from jaxvrp.envs.truck_drone.pictures import route_map
 from jaxvrp.envs.truck_drone.pictures.route_map import Labels, LengthUnit
 from jaxvrp.envs.truck_drone.played import NOBODY, Episode
-from jaxvrp.pictures import palette
+from jaxvrp.show import palette
 
 MAX_FRAMES, PLAY_MS, LAST_FRAME_MS, COLOURS = 90, 9000, 2500, 200
 ABOVE = 0.1
@@ -49,7 +49,7 @@ class _Scene:
         from matplotlib.patches import Rectangle
 
         self.episode, self.labels = episode, labels
-        sheet = pictures.new_sheet(9.0, 5.75, 100)
+        sheet = pictures.new_paper(9.0, 5.75, 100)
         plan = sheet.axes(0.1, 0.35, 5.05, 5.05)
         route_map.draw_ground(plan, episode, length_unit)
         route_map.draw_nodes(plan, episode, labels)

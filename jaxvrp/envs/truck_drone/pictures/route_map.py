@@ -13,7 +13,7 @@ from jaxvrp.envs.truck_drone.problem.fleet_map import FleetMap
 from jaxvrp.envs.truck_drone.world import CRASHED, FLYING, ONBOARD, RETURNING, STATUS_NAMES
 from jaxvrp.io.messages import cut
 from jaxvrp.pictures import GROUND, INK, centred, legend, legend_entry, outline, palette, points_high, scale_bar
-from jaxvrp.pictures.palette import BESIDE_STATUS, EDGE, FRAME, LATE, LOST, ON_TIME
+from jaxvrp.show.palette import BESIDE_STATUS, EDGE, FRAME, LATE, LOST, ON_TIME
 
 # Green, orange, grey and red are kept for customers and crashes.
 DRONE_COLOURS = BESIDE_STATUS

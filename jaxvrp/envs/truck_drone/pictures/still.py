@@ -15,7 +15,7 @@ from jaxvrp.envs.truck_drone.pictures.route_map import MAP_UNITS, Labels, Length
 from jaxvrp.envs.truck_drone.played import NOBODY, WAITING, Episode
 from jaxvrp.envs.truck_drone.problem.fleet_map import FleetMap
 from jaxvrp.envs.truck_drone.world import CRASHED, World
-from jaxvrp.pictures import palette
+from jaxvrp.show import palette
 
 DPI = 110
 
@@ -79,7 +79,7 @@ def draw_episode(
     labels = labels or route_map.numbered(episode)
     side = float(np.clip(2.55 + 0.115 * episode.num_customers, 4.9, 8.4))
     tall, wide = max(side + 1.05, 3.0 + 0.07 * episode.num_customers), side + 6.75
-    sheet = pictures.new_sheet(wide, tall, DPI, fig)
+    sheet = pictures.new_paper(wide, tall, DPI, fig)
     headline = route_map.summary(episode, -1, labels)
     sheet.text(0.27, tall - 0.27, headline, fontsize=11.5, family="monospace", va="center")
     axes = sheet.axes(0.15, tall - 0.45 - side, side, side)

@@ -13,7 +13,7 @@ import numpy as np
 from jaxvrp import pictures
 from jaxvrp.envs.tsp_drone.played import DRONE, TRUCK, Plan, verdict
 from jaxvrp.pictures import GROUND, INK
-from jaxvrp.pictures.palette import EDGE, FRAME, PALE, RIGHT, SERIES, WAITING, WRONG
+from jaxvrp.show.palette import EDGE, FRAME, PALE, RIGHT, SERIES, WAITING, WRONG
 
 MOVING_DPI = 90
 FRAMES, PAUSE_MS, LAST_FRAME_MS, PALETTE_SIZE = 72, 110, 3000, 128
@@ -35,7 +35,7 @@ class PlanFigure(NamedTuple):
 def lay_out(plan: Plan, dpi: float = 120.0, fig: Any = None) -> PlanFigure:
     """Draw the whole plan, into `fig` if there is one."""
     side, across, up = 5.4, 11.2, 6.3  # inches
-    sheet = pictures.new_sheet(across, up, dpi, fig)
+    sheet = pictures.new_paper(across, up, dpi, fig)
     tall = min(0.75 * len(plan.vehicles) * max(len(plan.tours), 1), 3.0)
     picture = PlanFigure(
         sheet.figure,

@@ -12,7 +12,7 @@ from jaxvrp.envs.darp.pictures.draw import DPI
 from jaxvrp.envs.darp.pictures.plan_figure import lay_out, summary
 from jaxvrp.envs.darp.played import actions_of, from_actions, verdict
 from jaxvrp.envs.darp.rules import drive
-from jaxvrp.pictures.palette import WRONG
+from jaxvrp.show.palette import WRONG
 
 HEADS = {"png": b"\x89PNG", "SVG": b"<?xml", "pdf": b"%PDF"}
 # Request 1 is late at both ends and rides too long, request 3 is never dropped off, request 4 not served.

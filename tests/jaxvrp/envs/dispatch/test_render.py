@@ -9,9 +9,9 @@ from PIL import Image
 
 from jaxvrp.envs.dispatch import pictures, played
 from jaxvrp.envs.dispatch.env import DISPATCHER
+from jaxvrp.envs.dispatch.notebook import draw_state
 from jaxvrp.envs.dispatch.pictures import day_figure
-from jaxvrp.envs.dispatch.pictures.notebook import draw_state
-from jaxvrp.pictures.stills import to_pixels
+from jaxvrp.show.stills import to_pixels
 from tests.jaxvrp.envs.dispatch.small_days import COUNT, DAYS, ENVS, padded, play
 
 HEADS = {"png": b"\x89PNG", "SVG": b"<?xml", "pdf": b"%PDF"}

@@ -17,9 +17,9 @@ from jaxvrp.envs.tsp_drone import (
     write_agatz,
     write_operations,
 )
+from jaxvrp.envs.tsp_drone.notebook import draw_state
 from jaxvrp.envs.tsp_drone.pictures import plan_figure, render_episode, render_plan
 from jaxvrp.envs.tsp_drone.pictures.__main__ import main
-from jaxvrp.envs.tsp_drone.pictures.notebook import draw_state
 from jaxvrp.envs.tsp_drone.pictures.plan_figure import lay_out, summary
 from jaxvrp.envs.tsp_drone.played import DRONE, TRUCK, operations_of
 from jaxvrp.envs.tsp_drone.problem.instance import as_float32

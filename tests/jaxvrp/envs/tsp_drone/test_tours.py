@@ -14,8 +14,8 @@ from jaxvrp.envs.tsp_drone.baselines.greedy import NearestNeighbourActor
 from jaxvrp.envs.tsp_drone.baselines.tours_annealing import tours_of
 from jaxvrp.envs.tsp_drone.baselines.tours_planner import AnnealedToursActor
 from jaxvrp.envs.tsp_drone.env import DRONE, TRUCK
+from jaxvrp.envs.tsp_drone.notebook import draw_state
 from jaxvrp.envs.tsp_drone.pictures import plan_figure, render_episode
-from jaxvrp.envs.tsp_drone.pictures.notebook import draw_state
 from jaxvrp.envs.tsp_drone.problem.instance import check, void_beyond
 from jaxvrp.envs.tsp_drone.problem.operations import Operation
 from jaxvrp.envs.tsp_drone.problem.tours_report import tours_report

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxvrp.pictures.palette import EDGE, INK
+from jaxvrp.show.palette import EDGE, INK
 
 SCALE_BAR = 0.28
 """Of the width of a map, the most that its scale bar takes."""
@@ -30,7 +30,7 @@ def new_figure(width: float, height: float, dpi: float) -> Any:
 
 
 @dataclasses.dataclass(frozen=True)
-class Sheet:
+class Paper:
     """A figure on which things are placed in inches, from the lower left corner, of the size it is laid out for.
 
     A figure of another size stretches the places, not the letters.
@@ -57,9 +57,9 @@ class Sheet:
         return self.figure.text(*self.place(left, bottom), words, **style)
 
 
-def new_sheet(width: float, height: float, dpi: float, fig: Any = None) -> Sheet:
-    """A sheet on `fig`, or on a new figure of this size."""
-    return Sheet(new_figure(width, height, dpi) if fig is None else fig, width, height)
+def new_paper(width: float, height: float, dpi: float, fig: Any = None) -> Paper:
+    """Paper on `fig`, or on a new figure of this size."""
+    return Paper(new_figure(width, height, dpi) if fig is None else fig, width, height)
 
 
 def axes_of(ax: Any, width: float, height: float, dpi: float, margins: tuple[float, float] = (0.15, 0.15)) -> Any:
@@ -67,7 +67,7 @@ def axes_of(ax: Any, width: float, height: float, dpi: float, margins: tuple[flo
     if ax is not None:
         return ax
     left, below = margins
-    return new_sheet(left + width + 0.3, below + height + 0.35, dpi).axes(left, below, width, height)
+    return new_paper(left + width + 0.3, below + height + 0.35, dpi).axes(left, below, width, height)
 
 
 def points_high(axes: Any) -> float:

@@ -6,7 +6,7 @@ import numpy as np
 
 from jaxvrp.envs.tsp_drone.played import name_of
 from jaxvrp.envs.tsp_drone.rules import State
-from jaxvrp.pictures import palette, stills
+from jaxvrp.show import palette, stills
 
 
 def draw_state(state: State) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from jaxvrp.envs.dispatch.rules import State
-from jaxvrp.pictures import palette, stills
+from jaxvrp.show import palette, stills
 
 
 def draw_state(state: State) -> str | None:

@@ -12,7 +12,7 @@ import pytest
 from jaxvrp.envs.darp.pictures import plan_figure as darp
 from jaxvrp.envs.pcb.pictures import board_view as pcb
 from jaxvrp.envs.truck_drone.pictures import route_map
-from jaxvrp.pictures import palette, stills
+from jaxvrp.show import palette, stills
 
 LMS = np.array([[17.8824, 43.5161, 4.11935], [3.45565, 27.1554, 3.86714], [0.0299566, 0.184309, 1.46709]])
 """Cone responses to linear red, green and blue; table of the paper."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from jaxvrp.envs.truck_drone.world import CRASHED, ONBOARD, STATUS_NAMES, World, is_known
-from jaxvrp.pictures import palette, stills
+from jaxvrp.show import palette, stills
 
 
 def draw_state(world: World) -> str | None:

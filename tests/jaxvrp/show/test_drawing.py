@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from jaxvrp import pictures
 from jaxvrp.envs.tsp_drone import Operation, make_instance
 from jaxvrp.envs.tsp_drone import pictures as tsp_drone
+from jaxvrp.show import files, paper
 
 HOUSES = ("darp", "dispatch", "pcb", "truck_drone", "tsp_drone")
 
@@ -57,7 +57,7 @@ def test_a_panel_is_drawn_into_its_axes_alone(plan):
 def test_a_scale_bar_is_as_long_as_it_says(width, length, unit):
     axes = Figure().subplots()
     axes.set(xlim=(-width / 3, 2 * width / 3), ylim=(5, 5 + width))
-    bar = pictures.scale_bar(axes, unit, length)
+    bar = paper.scale_bar(axes, unit, length)
     number, _, words = axes.texts[0].get_text().partition(" ")
     drawn = np.ptp(bar.get_xdata())
     assert words == unit and drawn * length == pytest.approx(float(number))
@@ -68,7 +68,7 @@ def test_a_scale_bar_is_as_long_as_it_says(width, length, unit):
 def test_a_file_is_what_its_ending_says_and_always_the_same(plan, tmp_path, ending, head):
     paths = [tmp_path / f"{name}{ending}" for name in ("one", "two")]
     for path in paths:
-        pictures.save_still(tsp_drone.draw_plan(*plan), path, 60)
+        files.save_still(tsp_drone.draw_plan(*plan), path, 60)
     one, two = (path.read_bytes() for path in paths)
     assert one.startswith(head) and one == two
     assert b"/Type3" not in one, "publishers refuse fonts of this type"
@@ -80,7 +80,7 @@ def test_an_unknown_ending_is_one_line_before_anything_is_drawn(name, tmp_path):
         raise AssertionError("drawn")
 
     with pytest.raises(ValueError, match=rf"^cannot draw a plan to '{name}': use \.png, \.svg or \.pdf$"):
-        pictures.write_picture(tmp_path / name, "a plan", draw, dpi=60)
+        files.write_drawn(tmp_path / name, "a plan", draw, dpi=60)
     with pytest.raises(ValueError, match=rf"^cannot draw a picture to '{name}': use \.png, \.svg or \.pdf$"):
-        pictures.save_still(Figure(), tmp_path / name, 60)
+        files.save_still(Figure(), tmp_path / name, 60)
     assert not list(tmp_path.iterdir())

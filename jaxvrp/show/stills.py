@@ -16,9 +16,9 @@ from xml.etree import ElementTree
 import jax
 import numpy as np
 
-from jaxvrp.pictures import palette
-from jaxvrp.pictures.figure import new_figure
-from jaxvrp.pictures.palette import BLUE, ORANGE, SAND, SKY
+from jaxvrp.show import palette
+from jaxvrp.show.palette import BLUE, ORANGE, SAND, SKY
+from jaxvrp.show.paper import new_figure
 
 # A notebook may be dark: so no colour here is dark, and waiting things are darker than in other pictures.
 AGENT_COLOURS = (BLUE, SAND, SKY, "#6A5AE0", "#B03A7A", ORANGE)

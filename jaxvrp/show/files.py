@@ -40,7 +40,7 @@ def save_still(figure: Any, path: str | os.PathLike, dpi: float) -> None:
         write_whole(path, lambda partial: figure.savefig(partial, **style))
 
 
-def write_picture(
+def write_drawn(
     path: str | os.PathLike,
     what: str,
     still: Callable[[], Any],

@@ -2,7 +2,7 @@
 
 Agents and kinds of things have Okabe and Ito's colours, and darker relatives where more are needed. Colours that can
 stand beside each other in a picture are apart for readers with deuteranopia and protanopia as well, which
-`tests/jaxvrp/pictures/test_palette.py` computes.
+`tests/jaxvrp/show/test_palette.py` computes.
 """
 
 from __future__ import annotations
