@@ -1,4 +1,4 @@
-"""Whole episodes: playing them to their end, recording them step by step, cutting recorded ones at their end."""
+"""Whole episodes: played to their end, recorded with all that happened, and cut at their end."""
 
 from __future__ import annotations
 
@@ -12,8 +12,27 @@ from flax import struct
 from numpy.typing import ArrayLike
 
 from jaxvrp.actor import Actor, Carry
-from jaxvrp.environment import Environment, Instance, State, TimeStep
+from jaxvrp.environment import Environment, Instance, State, TimeStep, unpaid_timestep
 from jaxvrp.spaces import ByRole
+
+
+class Episode(struct.PyTreeNode):
+    """One episode, with all that is known of it: what is handed on to whoever shows it, measures it or plans by it.
+
+    Attributes:
+        env: the environment that was played.
+        instance: the problem; None if only the states of somebody's own loop are known.
+        states: leaves `[T + 1, ...]`, the first before any action.
+        actions: `{role: [T, agents, ...]}`, as the agents asked for them; None if they are not known, or if a search
+            found states that no actions lead to.
+        timesteps: leaves `[T + 1, ...]`, what the agents saw and were paid in each state.
+    """
+
+    env: Environment
+    instance: Instance
+    states: State
+    actions: ByRole | None
+    timesteps: TimeStep
 
 
 class _Play(struct.PyTreeNode):
@@ -81,13 +100,68 @@ def record_episodes(
     return play.state, records
 
 
-def record_episode(env: Environment, actor: Actor, instance: Instance, key: jax.Array) -> tuple[State, ByRole]:
-    """States `[T + 1, ...]` and actions `{role: [T, agents, ...]}` of one episode; its last state repeats."""
-    single = jax.tree.map(lambda leaf: leaf[None], instance)
-    first = jax.vmap(env.init_state)(single)
-    _, (states, actions) = record_episodes(env, actor, single, key, lambda action, state, _: (state, action))
-    states = jax.tree.map(lambda start, rest: jnp.concatenate([start, rest[:, 0]]), first, states)
-    return states, jax.tree.map(lambda leaf: leaf[:, 0], actions)
+def record_episode(env: Environment, actor: Actor, instance: Instance, key: jax.Array) -> Episode:
+    """The episode of an actor, `max_episode_steps` long: its last state repeats, see `whole`; traceable."""
+    single = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], instance)
+    _, steps = record_episodes(env, actor, single, key, lambda *step: step)
+    return from_steps(env, instance, jax.tree.map(lambda leaf: leaf[:, 0], steps))
+
+
+@jax.jit
+def follow(env: Environment, instance: Instance, actions: ByRole) -> Episode:
+    """The episode with these actions, `{role: [T, agents, ...]}`."""
+
+    def advance(state: State, action: ByRole) -> tuple[State, tuple[ByRole, State, TimeStep]]:
+        state, timestep = env.step(state, action)
+        return state, (action, state, timestep)
+
+    return from_steps(env, instance, jax.lax.scan(advance, env.init_state(instance), actions)[1])
+
+
+def from_steps(env: Environment, instance: Instance, steps: tuple[ByRole, State, TimeStep]) -> Episode:
+    """The episode of recorded steps, actions and what these led to (leaves `[T, ...]`), with what was before."""
+    actions, *after = steps
+    before = [*env.reset_to(instance)]
+    states, timesteps = jax.tree.map(lambda one, rest: jnp.concatenate([jnp.asarray(one)[None], rest]), before, after)
+    return Episode(env, instance, states, actions, timesteps)
+
+
+def from_states(env: Environment, states: State, actions: ByRole | None = None, instance: Instance = None) -> Episode:
+    """The episode of states (leaves `[T + 1, ...]`) that a loop of one's own, or a search, has come through."""
+    timesteps = _timesteps_of(env, states)
+    return Episode(env, instance, states, actions, timesteps)
+
+
+@jax.jit
+def _timesteps_of(env: Environment, states: State) -> TimeStep:
+    """What agents see in states `[L, ...]`; no step led to the first."""
+
+    def of_state(state: State, is_first: jax.Array) -> TimeStep:
+        timestep = unpaid_timestep(env, state)
+        reward = jax.tree.map(lambda paid: jnp.where(is_first, 0.0, paid), env.reward(state))
+        return timestep.replace(reward=reward, duration=jnp.where(is_first, 0.0, env.duration(state)))
+
+    count = jax.tree.leaves(states)[0].shape[0]
+    return jax.vmap(of_state)(states, jnp.arange(count) == 0)
+
+
+def whole(episode: Episode) -> Episode:
+    """The episode up to its end, leaves as NumPy arrays.
+
+    The end is the first state that is done; or the last before `step` of the states, where they count steps, stops
+    growing: a loop of one's own may go on, or begin anew.
+
+    Raises:
+        ValueError: the states have no leading time axis, or more than one.
+    """
+    episode = jax.device_get(episode)
+    ended = np.asarray(episode.timesteps.done)
+    if ended.ndim != 1 or not ended.size:
+        raise ValueError(f"the timesteps have the shape {ended.shape}; they need [T+1], the states of one episode")
+    length = count_states(getattr(episode.states, "step", np.arange(ended.size)), ended)
+    states, timesteps = jax.tree.map(lambda leaf: leaf[:length], (episode.states, episode.timesteps))
+    actions = jax.tree.map(lambda leaf: leaf[: length - 1], episode.actions)
+    return episode.replace(states=states, actions=actions, timesteps=timesteps)
 
 
 def count_states(step: ArrayLike, ended: ArrayLike) -> int:

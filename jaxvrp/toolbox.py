@@ -16,7 +16,9 @@ import jax
 import numpy as np
 
 from jaxvrp.actor import Actor
+from jaxvrp.episodes import Episode
 from jaxvrp.io import plan_files
+from jaxvrp.story import Story
 
 
 class Searched(NamedTuple):
@@ -26,14 +28,13 @@ class Searched(NamedTuple):
         seconds: since it began, without compilation.
         cost: of the episode, see `Toolbox.cost`.
         actions: of an episode from its beginning, `{role: [T, agents, ...]}`.
-        states: makes the states of the episode, leaves `[T + 1, ...]` on the host, if playing `actions` does not give
-            them; else None.
+        episode: makes the episode, if playing `actions` does not lead to it; else None.
     """
 
     seconds: float
     cost: float
     actions: dict[str, np.ndarray]
-    states: Callable[[], Any] | None = None
+    episode: Callable[[], Episode] | None = None
 
 
 GREEDY = "greedy"
@@ -136,7 +137,7 @@ class InstanceFiles:
             given instead; `read(path, **given)` takes that.
         parameters: `(problem, env) -> {keyword: value}`, what the problem sets of the environment's parameters; raises
             a ValueError, one line, if it cannot be played in such an environment.
-        plan: `(problem, env, states [T + 1, ...]) -> plan`, a JSON object: events with vehicle, time, place. At least
+        plan: `(problem, episode) -> plan`, a JSON object: events with vehicle, time, place. At least
             `feasible`, whether it keeps all constraints and leaves nothing out, and `routes`, by vehicle the stops in
             order. What makes it infeasible may stand in `reasons`, a list of lines, and totals for people in `totals`,
             name -> words.
@@ -163,7 +164,7 @@ class InstanceFiles:
 
     read: Callable[..., Sequence[Any]]
     parameters: Callable[[Any, Any], dict[str, Any]]
-    plan: Callable[[Any, Any, Any], dict[str, Any]]
+    plan: Callable[[Any, Episode], dict[str, Any]]
     write_plan: Callable[[Any, str | os.PathLike, dict[str, Any]], None]
     instance: Callable[[Any, Any], Any] = lambda problem, env: problem
     endings: tuple[str, ...] = plan_files.ENDINGS
@@ -233,6 +234,8 @@ class Toolbox:
         renderer: draws an episode to `.gif`, `.png`, `.svg` or `.pdf`.
         step_recorder: records every step of an episode in an empty folder.
         replay: how episodes are written and played.
+        story: `(episode, problem or None) -> Story`, what is drawn of an episode, with the names and units of a problem
+            of `instances`; where there is one, nothing of `renderer`, `step_recorder` and `replay` is asked for.
         instances: how problems are read from files, and plans written.
         still: `state -> SVG` or None, how a state shows itself in a notebook.
         evaluation: parameters that evaluation changes by default, such as longer episodes.
@@ -256,6 +259,7 @@ class Toolbox:
     renderer: Draw | None = None
     step_recorder: Draw | None = None
     replay: ReplayKind | None = None
+    story: Callable[[Episode, Any], Story] | None = None
     instances: InstanceFiles | None = None
     still: Callable[[Any], str | None] | None = None
     evaluation: Mapping[str, Any] = dataclasses.field(default_factory=dict)

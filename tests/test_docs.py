@@ -13,7 +13,6 @@ import sys
 import tomllib
 import types
 
-import jax
 import pytest
 import yaml
 from PIL import Image
@@ -144,8 +143,7 @@ def test_the_toolbox_of_the_complete_environment_is_used(tmp_path, monkeypatch):
     assert figures["straight home"]["arrived"] == 1.0 > figures["random"]["arrived"]
     headlines = registry.toolbox_of(evaluator.env).headlines
     assert figures_table(figures, headlines).splitlines()[0].split() == ["return", "arrived", "steps"]
-    states, _ = evaluator.record(module.StraightHome())
-    jaxvrp.show.save(evaluator.env, jax.device_get(states), tmp_path / "episode.png")
+    jaxvrp.show.save(evaluator.record(module.StraightHome()), tmp_path / "episode.png")
     with Image.open(tmp_path / "episode.png") as picture:
         assert picture.size == (20 * 5, 20 * 9)
 

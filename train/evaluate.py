@@ -17,10 +17,11 @@ from typing import Any
 
 import jax
 
-from jaxvrp import registry
+from jaxvrp import Environment, registry
 from jaxvrp.io.command_line import Parser, UserError, above_zero, index, positive
 from jaxvrp.io.messages import nearest
-from jaxvrp.show import STILLS
+from jaxvrp.pictures import STILLS
+from jaxvrp.show.export import can_draw, draw
 from jaxvrp.toolbox import Toolbox
 from train.running.command import command_line
 from train.running.command.instance_file import (
@@ -57,14 +58,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     learner, config = folder.player, folder.player.config
     env = learner.evaluation_env
     toolbox = registry.toolbox_of(env)
-    _check_render(folder, toolbox, args.render, [])
+    _check_render(folder, env, args.render, [])
     _check_debug(toolbox, args.debug)
     run = folder.load(args.checkpoint)
     evaluator = Evaluator(env, args.episodes or config.eval_episodes, args.seed or config.eval_seed)
     deterministic = not (args.sampled or args.best_of > 1)
     choosing: dict[str, Any] = {"deterministic": deterministic, "temperature": args.temperature}
     rounds = args.best_of * config.num_seeds + len(baseline_actors(evaluator.env))
-    states = None
     with Episodes(evaluator.num_episodes * rounds) as episodes, Compiler() as compiler:
         episodes.begin("policy")
         compiled = functools.partial(compiler.compile, quick=True)
@@ -79,14 +79,14 @@ def main(argv: Sequence[str] | None = None) -> None:
         figures = {"policy": to_host(best), **evaluator.baselines(episodes, baselines)}
         if args.render or args.debug:
             record, params = recording_function(learner, evaluator, **choosing), first_seed(learner, run.params)
-            states = jax.device_get(compiler.compile(record, params, quick=True)(params))
+            episode = jax.device_get(compiler.compile(record, params, quick=True)(params))
     what = f"{evaluator.num_episodes} fixed instances, whole episodes, {_kind_of_play(args, deterministic)} policy of"
     report = f"{what} update {run.update}\n\n{figures_table(figures, toolbox.headlines)}"
     outputs = []
-    if args.render and toolbox.renderer:
-        outputs.append(Output("--render", args.render, functools.partial(toolbox.renderer, env, states)))
+    if args.render:
+        outputs.append(Output("--render", args.render, functools.partial(draw, episode)))
     if args.debug and toolbox.step_recorder:
-        outputs.append(Output("--debug", args.debug, functools.partial(toolbox.step_recorder, env, states)))
+        outputs.append(Output("--debug", args.debug, functools.partial(toolbox.step_recorder, env, episode.states)))
     write_all(outputs, report)
 
 
@@ -96,7 +96,7 @@ def _evaluate_instance(args: argparse.Namespace, changes: dict[str, Any]) -> Non
     for path in args.plan:
         check_output("--plan", path, file.files.endings, [file.path, *file.folder.sources])
     toolbox = registry.toolbox_of(file.env)
-    _check_render(file.folder, toolbox, args.render, [file.path])
+    _check_render(file.folder, file.env, args.render, [file.path])
     _check_debug(toolbox, args.debug)
     show_warnings(file)
     run = file.folder.load(args.checkpoint)
@@ -116,10 +116,11 @@ def _evaluate_instance(args: argparse.Namespace, changes: dict[str, Any]) -> Non
     figures = figures_table({name: each.figures for name, each in played.items()}, toolbox.headlines)
     report = f"{file.path}, {_kind_of_play(args, deterministic)} policy of update {run.update}\n\n{figures}"
     shown, outputs = played[args.actor], []
-    if args.render and toolbox.renderer:
-        outputs.append(Output("--render", args.render, functools.partial(file.draw, shown)))
+    if args.render:
+        drawing = functools.partial(draw, shown.episode, problem=file.problem)
+        outputs.append(Output("--render", args.render, drawing))
     if args.debug and toolbox.step_recorder:
-        record = functools.partial(toolbox.step_recorder, file.env, shown.states)
+        record = functools.partial(toolbox.step_recorder, file.env, shown.episode.states)
         outputs.append(Output("--debug", args.debug, record))
     if args.plan:
         plan = file.plan(shown, args.actor)
@@ -135,8 +136,8 @@ def _kind_of_play(args: argparse.Namespace, deterministic: bool) -> str:
     return f"{'deterministic' if deterministic else 'sampled'}{temperature}{best_of}"
 
 
-def _check_render(folder: RunFolder, toolbox: Toolbox, path: str | None, sources: list[pathlib.Path]) -> None:
-    if path is not None and toolbox.renderer is None:
+def _check_render(folder: RunFolder, env: Environment, path: str | None, sources: list[pathlib.Path]) -> None:
+    if path is not None and not can_draw(env):
         raise UserError(f"--render {path}: this environment has no renderer; leave it out")
     if path is not None:
         check_output("--render", path, (".gif", *STILLS), [*folder.sources, *sources])

@@ -39,8 +39,7 @@ Values = dict[str, Any]
 def play(env: Environment, actor: Actor, seed: int) -> dict[str, Any]:
     """The episode that an actor plays, in the format of `jaxvrp.show`; a seed gives all actors the same instance."""
     evaluator = Evaluator(env, 1, seed)
-    states, actions = jax.device_get(jax.jit(lambda: evaluator.record(actor))())
-    return show.export_episode(env, states, actions)
+    return show.export_episode(jax.device_get(jax.jit(lambda: evaluator.record(actor))()))
 
 
 def players(env: Environment) -> dict[str, Any]:

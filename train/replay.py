@@ -15,10 +15,10 @@ from typing import Any
 
 import jax
 
-from jaxvrp import Environment, registry, replay
+from jaxvrp import Environment, episodes, registry, show
 from jaxvrp.io.command_line import Parser, UserError, index, refuse_overwriting, refuse_unwritable
 from jaxvrp.io.messages import nearest
-from jaxvrp.show.export import exporter
+from jaxvrp.show.export import check_exported
 from train.running.command import command_line
 from train.running.command.instance_file import INDEX_HELP, POLICY, InstanceFile, show_warnings
 from train.running.command.keys import LAUNCH
@@ -40,12 +40,12 @@ def episode_of(
     learner = run.learner
     evaluator = Evaluator(learner.evaluation_env, num_episodes, seed)
 
-    def record(params: Any) -> Any:
+    def record(params: Any) -> episodes.Episode:
         policy = learner.actor(params, deterministic=deterministic)
         return evaluator.record({POLICY: policy, **baseline_actors(evaluator.env)}[player], instance)
 
-    states, actions = jax.device_get(jax.jit(record)(first_seed(learner, run.params)))
-    episode = _told_by(run, evaluator.env, states, actions, player, deterministic)
+    played = jax.device_get(jax.jit(record)(first_seed(learner, run.params)))
+    episode = _with_player(run, played, None, player, deterministic)
     return {**episode, "subtitle": f"{episode['subtitle']}, fixed instance {instance} of seed {seed}"}
 
 
@@ -53,18 +53,17 @@ def episode_of_file(run: Trained, file: InstanceFile, *, deterministic: bool, pl
     """The same on the problem of a file, with the names in that file."""
     actor = file.players(run, deterministic=deterministic, temperature=1.0)[player]
     played = file.play(actor, run.learner.config.eval_seed)
-    episode = _told_by(run, file.env, played.states, played.actions, player, deterministic)
-    return file.files.label_episode(file.problem, episode)
+    return _with_player(run, played.episode, file.problem, player, deterministic)
 
 
-def _told_by(run: Trained, env: Environment, states: Any, actions: Any, player: str, deterministic: bool) -> Episode:
+def _with_player(run: Trained, played: episodes.Episode, problem: Any, player: str, deterministic: bool) -> Episode:
     """An episode with its player; of the policy with probabilities, and values where the run has kept its critic."""
-    episode = {**replay.export_episode(env, states, actions), "player": player, "subtitle": player}
+    episode = {**show.export_episode(played, problem), "player": player, "subtitle": player}
     if player != POLICY:
         return episode
     params, critic = first_seed(run.learner, (run.params, run.critic))
-    probability, value = jax.device_get(jax.jit(run.learner.insight)(params, critic, states))
-    episode = replay.with_insight(episode, env, states, probability=probability, value=value)
+    probability, value = jax.device_get(jax.jit(run.learner.insight)(params, critic, played.states))
+    episode = show.with_insight(episode, played, probability=probability, value=value)
     kind = "most probable" if deterministic else "sampled"
     return {**episode, "subtitle": f"policy of update {run.update}, {kind} actions"}
 
@@ -125,7 +124,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 def check_replayed(env: Environment, paths: list[pathlib.Path], sources: list[pathlib.Path]) -> None:
     """Check, before anything is played, that the episode can be exported and its files written."""
     try:
-        exporter(env)
+        check_exported(env)
     except ValueError as error:
         raise UserError(str(error)) from None
     for written in (*paths, paths[0].with_suffix(".html")):
@@ -138,8 +137,8 @@ def write_files(episodes: list[Episode], paths: list[pathlib.Path]) -> None:
     page = paths[0].with_suffix(".html")
     try:
         for episode, path in zip(episodes, paths, strict=True):
-            replay.write_episode(episode, path)
-        replay.write_page(episodes[0], page, *episodes[1:])
+            show.write_episode(episode, path)
+        show.write_page(episodes[0], page, *episodes[1:])
     except OSError as error:
         raise UserError(f"cannot write {page}: {error.strerror}; choose another --out") from None
 

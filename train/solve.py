@@ -20,13 +20,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from tqdm import tqdm
 
 import jaxvrp
 from jaxvrp import Environment, registry, show
 from jaxvrp.actor import Actor, RandomActor
+from jaxvrp.episodes import Episode, follow
 from jaxvrp.io.command_line import Parser, UserError, above_zero, going_on, index
 from jaxvrp.io.messages import cut, nearest, printable, shown_cost
 from jaxvrp.io.other_problems import other_problem
@@ -34,6 +34,7 @@ from jaxvrp.io.problem_files import DamagedFileError, UnknownFormatError, only_p
 from jaxvrp.io.whole_files import UnreadableError
 from jaxvrp.search.found import Report, with_found
 from jaxvrp.show import STILLS
+from jaxvrp.show.export import draw
 from jaxvrp.show.sheets import plan_sheets
 from jaxvrp.toolbox import InstanceFiles, Searched, SearchedAll, Toolbox
 from train import shards
@@ -46,7 +47,6 @@ from train.running.command.instance_file import (
     assumed_words,
     best_episode,
     check_output,
-    draw_plan,
     episodes_of,
     given_to,
     show_warnings,
@@ -111,8 +111,7 @@ class Solution:
     seconds: float  # after which a plan of this cost was found, infinite if the cost is
     searched_seconds: float  # how long the method looked for plans
     interrupted: bool  # whether Ctrl-C ended that
-    states: Any  # of its episode, leaves `[T + 1, ...]`
-    actions: Any  # of its episode, `{role: [T, agents, ...]}`; None where they do not lead to the states
+    episode: Episode  # on the host
     plan: dict[str, Any]  # a JSON object; at least `cost`, `feasible`, `routes`, `method`, `seconds`
 
     def write(self, path: str | os.PathLike) -> None:
@@ -125,9 +124,8 @@ class Solution:
     def write_page(self, path: str | os.PathLike) -> None:
         """Write one page, without other files, that plays the plan and has a sheet for each vehicle, to be printed."""
         files, problem = self.problem.files, self.problem.problem
-        episode = show.export_episode(self.problem.env, self.states, self.actions)
         episode = {
-            **files.label_episode(problem, episode),
+            **show.export_episode(self.episode, problem),
             "subtitle": f"plan by {self.method}, feasible: {verdict(self)}",
         }
         sheets = files.sheets(problem, self.plan) if files.sheets else plan_sheets(self.plan)
@@ -135,7 +133,7 @@ class Solution:
 
     def draw(self, path: str | os.PathLike) -> None:
         """Draw the plan."""
-        draw_plan(self.problem.files, self.problem.problem, self.problem.env, self.states, path)
+        draw(self.episode, path, self.problem.problem)
 
 
 def solve(
@@ -250,9 +248,9 @@ def solved_together(
     for row, problem in enumerate(problems):
         instance, actions = jax.tree.map(lambda leaf, row=row: leaf[row], (batch.instance, best.actions))
         of_row = Searched(best.seconds, float(best.cost[row]), actions)
-        states = jax.device_get(followed(batch.env, instance, actions))
+        episode = follow(batch.env, instance, actions)
         of_problem = dataclasses.replace(batch, problem=problem)
-        solutions.append(solution_of(of_problem, method, of_row, float(found[row]), states, interrupted=interrupted))
+        solutions.append(solution_of(of_problem, method, of_row, float(found[row]), episode, interrupted=interrupted))
     return solutions
 
 
@@ -331,19 +329,19 @@ def solved(
     method = chosen(problem, method)
     reports = problem.methods[method](jax.random.key(seed), seconds)
     best, found, interrupted = watched_to_the_end(reports, progress)
-    states = best.states() if best.states else followed(problem.env, problem.instance, best.actions)
-    return solution_of(problem, method, best, float(found), jax.device_get(states), interrupted=interrupted)
+    episode = best.episode() if best.episode else follow(problem.env, problem.instance, best.actions)
+    return solution_of(problem, method, best, float(found), episode, interrupted=interrupted)
 
 
 def solution_of(
-    problem: Problem, method: str, best: Searched, found: float, states: Any, *, interrupted: bool
+    problem: Problem, method: str, best: Searched, found: float, episode: Episode, *, interrupted: bool
 ) -> Solution:
-    """The solution that an episode is, found after so many seconds; `states` are its leaves `[T + 1, ...]`."""
-    plan = problem.files.plan(problem.problem, problem.env, states)
+    """The solution that an episode is, found after so many seconds."""
+    episode = jax.device_get(episode)
+    plan = problem.files.plan(problem.problem, episode)
     cost, seconds = (value if np.isfinite(value) else None for value in (best.cost, found))
     card = {"cost": cost, "method": method, "seconds": seconds, "searched_seconds": best.seconds}
-    actions = None if best.states else best.actions
-    return Solution(problem, method, best.cost, found, best.seconds, interrupted, states, actions, {**card, **plan})
+    return Solution(problem, method, best.cost, found, best.seconds, interrupted, episode, {**card, **plan})
 
 
 def chosen(problem: Problem, method: str | None) -> str:
@@ -355,14 +353,6 @@ def chosen(problem: Problem, method: str | None) -> str:
         hint = "it needs --run" if method == POLICY else nearest(method, problem.methods)
         raise UserError(f"--method {method}: there is none of that name; {hint}")
     return method
-
-
-@jax.jit
-def followed(env: Environment, instance: Any, actions: dict[str, jax.Array]) -> Any:
-    """The states, leaves `[T + 1, ...]`, of an episode with these actions."""
-    start = env.init_state(instance)
-    states = jax.lax.scan(lambda state, action: (env.step(state, action)[0],) * 2, start, actions)[1]
-    return jax.tree.map(lambda first, rest: jnp.concatenate([jnp.asarray(first)[None], rest]), start, states)
 
 
 def read_problems(
@@ -477,8 +467,8 @@ def _episodes(make: MakeActor, *, tries: int) -> Any:
 
     def play(env: Environment, instance: Any, key: jax.Array) -> tuple[dict[str, jax.Array], jax.Array]:
         cost = registry.toolbox_of(env).cost
-        _, actions, totals = best_episode(env, make(env), instance, key, tries=tries, cost=cost)
-        return actions, totals["cost"]
+        episode, totals = best_episode(env, make(env), instance, key, tries=tries, cost=cost)
+        return episode.actions, totals["cost"]
 
     return jax.jit(play)
 

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 import jaxvrp
@@ -22,7 +21,7 @@ from benchmarks.records.check import FORMAT, figures_of, shown_record
 from benchmarks.records.sets import Known, find_set, generate
 from jaxvrp import Environment, TimeStep, registry
 from jaxvrp.actor import Actor, Carry
-from jaxvrp.episodes import record_episodes
+from jaxvrp.episodes import from_steps, record_episodes
 from jaxvrp.io.command_line import Parser, UserError, above_zero, going_on, index, program_name
 from jaxvrp.io.machine import device_name, machine
 from jaxvrp.io.messages import nearest
@@ -122,14 +121,15 @@ def played(
 
     @jax.jit
     def play(instances: Any) -> Any:
-        first = jax.vmap(env.init_state)(instances)
-        _, states = record_episodes(env, actor, instances, jax.random.key(0), lambda action, state, _: state)
-        return jax.tree.map(lambda start, rest: jnp.concatenate([start[None], rest]), first, states)
+        _, steps = record_episodes(env, actor, instances, jax.random.key(0), lambda *step: step)
+        return steps
 
     program = play.lower(instances).compile()
-    states, seconds = _timed(lambda: jax.device_get(program(instances)))
-    of_row = (jax.tree.map(lambda leaf, row=row: leaf[:, row], states) for row in range(len(problems)))
-    return [files.plan(problem, env, each) for problem, each in zip(problems, of_row, strict=True)], seconds
+    steps, seconds = _timed(lambda: jax.device_get(program(instances)))
+    of_row = [jax.tree.map(lambda leaf, row=row: leaf[:, row], steps) for row in range(len(problems))]
+    starts = [files.instance(problem, env) for problem in problems]
+    played = [jax.device_get(from_steps(env, *each)) for each in zip(starts, of_row, strict=True)]
+    return [files.plan(*each) for each in zip(problems, played, strict=True)], seconds
 
 
 def searched(

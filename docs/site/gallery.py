@@ -29,7 +29,7 @@ from jaxvrp.actor import Actor, Carry
 from jaxvrp.environment import State, TimeStep
 from jaxvrp.envs.pcb import Pcb, from_unscaled
 from jaxvrp.envs.pcb.baselines.annealing import anneal, net_widths
-from jaxvrp.episodes import record_episode
+from jaxvrp.episodes import Episode, record_episode
 from jaxvrp.spaces import ByRole
 from train.running.command.prepare import evaluation_env
 from train.running.folder.run_folder import RunFolder
@@ -102,39 +102,38 @@ def straight_moves(way: jax.Array, quarters: jax.Array, longest: jax.Array | flo
     return from_unscaled(jnp.stack([share, angle, (quarters + 0.5) / 4], axis=1))
 
 
-def play_policy(name: str, instance: int) -> tuple[Any, Any, ByRole]:
+def play_policy(name: str, instance: int) -> Episode:
     """A shipped policy on one of its fixed instances, most probable actions: what `train.replay` plays, too."""
     run = RunFolder(name).load("latest")
     learner, config = run.learner, run.learner.config
     evaluator = Evaluator(evaluation_env(learner.env, config), config.eval_episodes, config.eval_seed)
-    record = jax.jit(lambda params: evaluator.record(learner.actor(params, deterministic=True), instance))
-    return evaluator.env, *record(run.params)
+    return jax.jit(lambda params: evaluator.record(learner.actor(params, deterministic=True), instance))(run.params)
 
 
-def play_tsp_drone() -> tuple[Any, Any, ByRole]:
+def play_tsp_drone() -> Episode:
     """TSP-ep-all on twenty nodes."""
     env = jaxvrp.make("tsp_drone", num_nodes=20)
     actor = registry.toolbox_of(env).planners["TSP-ep-all"](env)
     return _record(env, actor, jax.jit(env.generate)(jax.random.key(3)))
 
 
-def play_tours() -> tuple[Any, Any, ByRole]:
+def play_tours() -> Episode:
     """Tandems of the nearest neighbour, fifteen customers with time windows."""
     env = jaxvrp.make("truck_drone_tours", num_nodes=16)
     actor = registry.toolbox_of(env).baselines["nearest neighbour"](env)
     return _record(env, actor, jax.jit(env.generate)(jax.random.key(0)))
 
 
-def play_sidekicks() -> tuple[Any, Any, ByRole]:
+def play_sidekicks() -> Episode:
     """A truck with three drones and twelve customers, after a second of the search."""
     env = jaxvrp.make("flying_sidekicks", num_nodes=13, num_drones=3)
     instance = jax.jit(env.generate)(jax.random.key(0))
     *_, found = registry.toolbox_of(env).searches["search"](env, instance, jax.random.key(0), 1.0)
-    assert found.states
-    return env, found.states(), {role: jnp.asarray(chosen) for role, chosen in found.actions.items()}
+    assert found.episode
+    return found.episode()
 
 
-def play_pcb() -> tuple[Any, Any, ByRole]:
+def play_pcb() -> Episode:
     """The best of 16 annealed placements of a generated board, walked to by all parts at once."""
     parts = {"num_boards": 1, "min_parts": 10, "max_parts": 12, "min_utilisation": 0.25}
     env = jaxvrp.make("pcb", **parts, mode="simultaneous", max_steps=20, augment=False, rays=4)
@@ -146,15 +145,15 @@ def play_pcb() -> tuple[Any, Any, ByRole]:
     return _record(env, WalkToGoal(env, found.position[best], found.orientation[best]), instance)
 
 
-def play_dispatch() -> tuple[Any, Any, ByRole]:
+def play_dispatch() -> Episode:
     """A morning of six vehicles, of which idle ones go where demand has been."""
     env = jaxvrp.make("dispatch", num_vehicles=6, expected_requests=80.0, max_requests=100, zones=4)
     actor = registry.toolbox_of(env).baselines["relocate"](env)
     return _record(env, actor, jax.jit(env.generate)(jax.random.key(2)))
 
 
-def _record(env: Any, actor: Actor, instance: Any) -> tuple[Any, Any, ByRole]:
-    return env, *jax.jit(lambda instance: record_episode(env, actor, instance, jax.random.key(0)))(instance)
+def _record(env: Any, actor: Actor, instance: Any) -> Episode:
+    return jax.jit(lambda instance: record_episode(env, actor, instance, jax.random.key(0)))(instance)
 
 
 TRUCK_DRONE_MAP = (20, 45, 506, 531)
@@ -180,13 +179,13 @@ def write_gallery(folder: Path, only: Sequence[str], *, animations: bool = False
     folder.mkdir(parents=True, exist_ok=True)
     played = []
     for exhibit in (exhibit for exhibit in EXHIBITS if exhibit.name in only):
-        env, states, actions = jax.device_get(exhibit.play())
-        episode = replay.export_episode(env, states, actions)
-        replay.write_page({**episode, "subtitle": exhibit.player.replace("`", "")}, folder / f"{exhibit.name}.html")
+        episode = jax.device_get(exhibit.play())
+        exported = replay.export_episode(episode)
+        replay.write_page({**exported, "subtitle": exhibit.player.replace("`", "")}, folder / f"{exhibit.name}.html")
         if animations:
-            replay.save(env, states, folder / f"{exhibit.name}.gif", actions)
+            replay.save(episode, folder / f"{exhibit.name}.gif")
             crop_animation(folder / f"{exhibit.name}.gif", exhibit.map_box)
-        summary = {name: float(np.mean(value)) for name, value in episode["summary"].items()}
+        summary = {name: float(np.mean(value)) for name, value in exported["summary"].items()}
         played.append({"name": exhibit.name, "player": exhibit.player, "summary": summary})
     (folder / INDEX).write_text(json.dumps(played, indent=1), encoding="utf-8")
 

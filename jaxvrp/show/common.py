@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 from jaxvrp.environment import Environment, writes
+from jaxvrp.episodes import Episode
 from jaxvrp.show.reasons import Cause, Groups, Reasons, grouped
 from jaxvrp.spaces import ByRole, Discrete, agent_names
 
@@ -144,9 +145,8 @@ def _chosen(env: Environment, actions: Mapping[str, Any], step: int, rows: Mappi
 
 
 def with_insight(
-    episode: dict[str, Any],
-    env: Environment,
-    states: Any,
+    exported: dict[str, Any],
+    episode: Episode,
     *,
     probability: Mapping[str, Any] | None = None,
     value: Mapping[str, Any] | None = None,
@@ -154,26 +154,26 @@ def with_insight(
     """The episode with what a policy thought at each step: probabilities to four decimals, and values.
 
     Args:
-        episode: of `export_episode`.
-        env, states: as there, one state for each decision; where a decision held for several steps, so do these.
+        exported: of `export_episode`.
+        episode: as there; where a decision held for several steps, so do these.
         probability: `{role: f32[T+1, agents, actions]}`, 0 for masked actions.
         value: `{role: f32[T+1, agents]}`.
     """
-    rows = present_rows(env, jax.device_get(jax.vmap(env.valid)(states)))
-    clock = np.cumsum(np.asarray(jax.vmap(env.duration)(states))) if writes(env, "duration") else None
-    last = len(episode["steps"]) - 1
+    rows = present_rows(episode.env, jax.device_get(episode.timesteps.valid))
+    clock = np.cumsum(np.asarray(episode.timesteps.duration)) if writes(episode.env, "duration") else None
+    last = len(exported["steps"]) - 1
     steps = []
-    for at, step in enumerate(episode["steps"]):
+    for at, step in enumerate(exported["steps"]):
         decision = at if clock is None else int(np.searchsorted(clock, at, side="right")) - 1
         thought = {"value": {role: as_json(np.asarray(of)[decision][rows[role]]) for role, of in (value or {}).items()}}
         if at < last and probability:
             # Actions that the episode does not name are padding, and masked.
             thought["probability"] = {
                 role: [
-                    [round(float(share), 4) for share in row[: len(episode["actions"][role])]]
+                    [round(float(share), 4) for share in row[: len(exported["actions"][role])]]
                     for row in np.asarray(of)[decision][rows[role]]
                 ]
                 for role, of in probability.items()
             }
         steps.append({**step, **{name: of for name, of in thought.items() if of}})
-    return {**episode, "steps": steps}
+    return {**exported, "steps": steps}

@@ -5,17 +5,17 @@ A page needs no network, no server and no other file; notebooks show it in a fra
 
 from __future__ import annotations
 
-import functools
 import html
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from jaxvrp import registry
 from jaxvrp.environment import Environment
+from jaxvrp.episodes import Episode
 from jaxvrp.io.messages import shown
 from jaxvrp.io.whole_files import write_text
 from jaxvrp.show.episode_format import to_json, write_episode
@@ -23,39 +23,55 @@ from jaxvrp.show.sheets import to_html
 from jaxvrp.toolbox import Sheet
 
 
-def export_episode(env: Environment, states: Any, actions: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def export_episode(episode: Episode, problem: Any = None) -> dict[str, Any]:
     """One played episode in the format of `jaxvrp.show.episode_format`.
 
     Args:
-        env: the environment that was played.
-        states: of steps 0..T of one episode, leaves with leading axis `[T+1]`; what follows the end is cut.
-        actions: `{role: [T, agents, ...]}`, what the agents did; None if that is not known.
+        episode: what follows its end is cut.
+        problem: of `InstanceFiles.read`, whose names and units are shown; None for one without.
 
     Raises:
         ValueError: an environment without an export, or states of no or of several episodes.
     """
-    return exporter(env)(states, actions)
+    check_exported(episode.env)
+    toolbox = registry.toolbox_of(episode.env)
+    assert toolbox.replay
+    exported = toolbox.replay.export(episode.env, episode.states, episode.actions)
+    return toolbox.instances.label_episode(problem, exported) if problem is not None and toolbox.instances else exported
 
 
-def exporter(env: Environment) -> Callable[[Any, Mapping[str, Any] | None], dict[str, Any]]:
-    """The function from states and actions to an episode that belongs to `env`.
-
-    Raises:
-        ValueError: its toolbox has none.
-    """
-    kind = registry.toolbox_of(env).replay
-    if kind is None:
+def check_exported(env: Environment) -> None:
+    """Raise a ValueError unless episodes of `env` can be exported."""
+    if registry.toolbox_of(env).replay is None:
         raise ValueError(
             f"{type(env).__name__} has no episode export; give the toolbox that it is registered with a ReplayKind"
         )
-    return functools.partial(kind.export, env)
 
 
-def save(env: Environment, states: Any, path: str | os.PathLike, actions: Mapping[str, Any] | None = None) -> None:
+def can_draw(env: Environment) -> bool:
+    """Whether episodes of `env` can be drawn by `draw`."""
+    return registry.toolbox_of(env).renderer is not None
+
+
+def draw(episode: Episode, path: str | os.PathLike, problem: Any = None) -> None:
+    """Draw an episode: `.gif` an animation, `.png`, `.svg` or `.pdf` a still; arguments as for `export_episode`.
+
+    Raises:
+        ValueError: another ending, or states of no or of several episodes.
+        OSError: the file cannot be written.
+    """
+    toolbox = registry.toolbox_of(episode.env)
+    if problem is not None and toolbox.instances and toolbox.instances.draw:
+        toolbox.instances.draw(problem, episode.env, episode.states, path)
+        return
+    assert toolbox.renderer
+    toolbox.renderer(episode.env, episode.states, path)
+
+
+def save(episode: Episode, path: str | os.PathLike, problem: Any = None) -> None:
     """Write one episode to a file, by the ending of its name; arguments as for `export_episode`.
 
-    `.json` is the episode, `.html` a page that plays it; `.gif` an animation, `.png`, `.svg` or `.pdf` a still, by the
-    environment's own renderer.
+    `.json` is the episode, `.html` a page that plays it; `.gif` an animation, `.png`, `.svg` or `.pdf` a still.
 
     Raises:
         ValueError: another ending, or what `export_episode` and the renderer refuse.
@@ -63,15 +79,14 @@ def save(env: Environment, states: Any, path: str | os.PathLike, actions: Mappin
     """
     suffix = Path(path).suffix.lower()
     if suffix == ".json":
-        write_episode(export_episode(env, states, actions), path)
+        write_episode(export_episode(episode, problem), path)
     elif suffix == ".html":
-        write_page(export_episode(env, states, actions), path)
-    elif (renderer := registry.toolbox_of(env).renderer) is None:
-        raise ValueError(
-            f"cannot draw to '{Path(path).name}': {type(env).__name__} has no renderer; use .json or .html"
-        )
+        write_page(export_episode(episode, problem), path)
+    elif not can_draw(episode.env):
+        name = type(episode.env).__name__
+        raise ValueError(f"cannot draw to '{Path(path).name}': {name} has no renderer; use .json or .html")
     else:
-        renderer(env, states, path)
+        draw(episode, path, problem)
 
 
 def page(episode: dict[str, Any], against: dict[str, Any] | None = None, *, sheets: Sequence[Sheet] = ()) -> str:
@@ -128,13 +143,13 @@ class Html(str):
         return str(self)
 
 
-def html_of(env: Any, states: Any, actions: Any = None, *, height: int = 820) -> Html:
+def html_of(episode: Episode, *, height: int = 820) -> Html:
     """The page of an episode in a frame `height` pixels high, for notebooks: the last expression of a cell shows it.
 
     Raises:
         ValueError: what `export_episode` refuses.
     """
-    content = html.escape(page(export_episode(env, states, actions)), quote=True)
+    content = html.escape(page(export_episode(episode)), quote=True)
     look = f"width: 100%; height: {height}px; border: 0"
     return Html(
         f'<iframe title="episode" sandbox="allow-scripts allow-downloads" style="{look}" srcdoc="{content}"></iframe>'

@@ -220,7 +220,8 @@ def test_pictures_and_replays_of_an_episode_leave_out_who_does_not_exist(base):
     env = jaxvrp.randomize(base, {"num_customers": [1, 1]})
     actor = registry.toolbox_of(env).baselines["greedy"](env)
     instance = jax.jit(env.generate)(jax.random.key(0))
-    states, actions = jax.jit(lambda: record_episode(env, actor, instance, jax.random.key(0)))()
+    episode = jax.jit(lambda: record_episode(env, actor, instance, jax.random.key(0)))()
+    states, actions = episode.states, episode.actions
     episode = registry.toolbox_of(env).replay.export(env, states, actions)
     assert len(episode["customers"]) == 1
     assert {len(row) for step in episode["steps"] for row in step["mask"]["drone"]} == {

@@ -107,8 +107,7 @@ def _episode(name: str, sizes: dict[str, Any]) -> dict[str, Any]:
     """A random episode of an environment, in the format."""
     env = jaxvrp.make(name, **sizes)
     play: Callable[..., Any] = jax.jit(lambda key: record_episode(env, RandomActor(env), env.generate(key), key))
-    states, actions = play(jax.random.key(0))
-    return export_episode(env, states, jax.device_get(actions))
+    return export_episode(jax.device_get(play(jax.random.key(0))))
 
 
 def _with_damaged_value(episode: dict[str, Any], random: np.random.Generator) -> dict[str, Any]:

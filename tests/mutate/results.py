@@ -194,7 +194,7 @@ class Results(Subject):
         """Whatever a problem calls its vehicles, stops and itself, no page holds it but as text."""
         del case
         solution = self._solution
-        episode = show.export_episode(solution.problem.env, solution.states, solution.actions)
+        episode = show.export_episode(solution.episode)
         word = INJECTED if random.random() < 0.5 else WORDS[int(random.integers(len(WORDS)))]
         episode["subtitle"] = word
         plan = _renamed(solution.plan, word, random)

@@ -90,9 +90,9 @@ def test_the_best_of_several_tries_is_the_one_that_is_kept(run, town, monkeypatc
     assert len(set(returns.tolist())) == 4
     assert played.figures["return"] == pytest.approx(returns[:3].max(), rel=1e-6)
     steps = int(played.figures["length"])
-    assert played.states.step[-1] == played.states.step[steps] == steps
-    assert {leaf.shape[0] for leaf in jax.tree.leaves(played.states)} == {file.env.max_steps + 1}
-    shared = jax.vmap(file.env.shared_reward)(jax.tree.map(lambda leaf: leaf[1 : steps + 1], played.states))
+    assert played.episode.states.step[-1] == played.episode.states.step[steps] == steps
+    assert {leaf.shape[0] for leaf in jax.tree.leaves(played.episode.states)} == {file.env.max_steps + 1}
+    shared = jax.vmap(file.env.shared_reward)(jax.tree.map(lambda leaf: leaf[1 : steps + 1], played.episode.states))
     assert float(np.sum(shared)) == pytest.approx(played.figures["return"], rel=1e-5)
     assert file.env.max_steps == 24, "a map goes before what evaluation changes"
 

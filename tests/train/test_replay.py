@@ -77,7 +77,7 @@ def test_the_episode_is_the_one_that_evaluation_plays(run, tmp_path, capsys):
     env, config = trained.learner.env, trained.learner.config
     actor = trained.learner.actor(jax.tree.map(lambda leaf: leaf[0], trained.params), deterministic=True)
     evaluator = Evaluator(env, config.eval_episodes, config.eval_seed)
-    states, _ = jax.device_get(jax.jit(lambda: evaluator.record(actor, 2))())
+    states = jax.device_get(jax.jit(lambda: evaluator.record(actor, 2))()).states
     length = int(states.errand.length[0])
     assert episode["summary"]["length"] == length
     heights = np.float32(

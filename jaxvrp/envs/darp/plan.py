@@ -14,7 +14,7 @@ from jaxvrp.envs.darp.played import actions_of, from_actions
 from jaxvrp.envs.darp.problem.cordeau import from_cordeau_index, to_cordeau_index
 from jaxvrp.envs.darp.problem.instance import Instance, from_origin, origins_of, prohibitive, stack
 from jaxvrp.envs.darp.problem.solution import routes_to_actions, solution_report
-from jaxvrp.envs.darp.rules import State
+from jaxvrp.episodes import Episode
 from jaxvrp.io import plan_files
 from jaxvrp.io.origin import told, told_entries
 from jaxvrp.show.schema import list_of, object_with, whole_number
@@ -62,18 +62,17 @@ def label_episode(instance: Instance, episode: dict[str, Any]) -> dict[str, Any]
     return {**episode, **moved, "span": told(episode["span"], clock)}
 
 
-def plan_of(instance: Instance, env: Darp, states: State) -> dict[str, Any]:
-    """The plan of one episode, states `[T+1]`, a JSON object; its keys are described in `docs/solve.md`.
+def plan_of(instance: Instance, episode: Episode) -> dict[str, Any]:
+    """The plan of an episode, a JSON object; its keys are described in `docs/solve.md`.
 
     Nodes have the numbers of published files: n requests are picked up at 1 to n, and dropped off at n + 1 to 2n.
     """
-    del env
     requests = int((instance.demand > 0).sum())
 
     def published(node: int) -> int:
         return int(to_cordeau_index(node, requests))
 
-    plan = from_actions(jax.tree.map(np.asarray, instance), actions_of(states))
+    plan = from_actions(jax.tree.map(np.asarray, instance), actions_of(episode.states))
     stops = [
         {
             "vehicle": vehicle,

@@ -18,8 +18,8 @@ from jaxvrp.envs.dispatch.problem.cordeau import NOTICE, read_cordeau
 from jaxvrp.envs.dispatch.problem.day_file import REMEDY, NamedDay, day_in, read_days, unservable
 from jaxvrp.envs.dispatch.problem.instance import Instance
 from jaxvrp.envs.dispatch.problem.solution import Stop
-from jaxvrp.envs.dispatch.rules import State
 from jaxvrp.envs.dispatch.schedule import planned_travel
+from jaxvrp.episodes import Episode
 from jaxvrp.io.json_files import read_json
 from jaxvrp.io.problem_files import UnknownFormatError, with_given
 
@@ -81,8 +81,9 @@ def parameters_of(problem: NamedDay | Moment, env: Dispatch) -> dict[str, Any]:
     return {"scenario": "same_day", "max_requests": requests, **sizes}
 
 
-def plan_of(named: NamedDay | Moment, env: Dispatch, states: State | Moment) -> dict[str, Any]:
-    """The plan of one episode, states `[T + 1]`, or of a moment; a JSON object with names and units of the user's."""
+def plan_of(named: NamedDay | Moment, episode: Episode) -> dict[str, Any]:
+    """The plan of an episode, or of a moment; a JSON object with names and units of the user's."""
+    env, states = episode.env, episode.states
     if isinstance(states, Moment):
         return _plan_of_moment(states)
     assert isinstance(named, NamedDay)

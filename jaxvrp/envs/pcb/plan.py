@@ -20,6 +20,7 @@ from jaxvrp.envs.pcb.problem.instance import Instance
 from jaxvrp.envs.pcb.problem.netlist import Netlist, PcbFile, make_netlist
 from jaxvrp.envs.pcb.problem.pcb_file import write_pcb
 from jaxvrp.envs.pcb.rules import State
+from jaxvrp.episodes import Episode
 from jaxvrp.io import plan_files
 from jaxvrp.toolbox import Inspection
 
@@ -67,14 +68,10 @@ def cost(metrics: Any) -> jax.Array:
     return jax.numpy.where(metrics["became_legal"] > 0, metrics["best_hpwl"], jax.numpy.inf)
 
 
-def plan_of(problem: BoardOfFile, env: Pcb, states: State) -> dict[str, Any]:
-    """The best placement of an episode, or the last if none was legal; its keys are described in `docs/solve.md`.
-
-    `states`: leaves with leading axis `[T+1]`, of one episode of `env`.
-    """
-    del env
+def plan_of(problem: BoardOfFile, episode: Episode) -> dict[str, Any]:
+    """The best placement of an episode, or the last if none was legal; its keys are described in `docs/solve.md`."""
     netlist, board = problem.netlist, problem.netlist.board
-    position, orientation = chosen_placement(problem, states)
+    position, orientation = chosen_placement(problem, episode.states)
     measures = jax.device_get(jax.jit(measure_board)(as_float32(board), position, orientation))
     names = [part.name for part in netlist.components]
     overlaps = ~geometry.is_legal(measures.overlap) & board.exists

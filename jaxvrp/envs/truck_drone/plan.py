@@ -12,13 +12,14 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
+from jaxvrp import episodes
 from jaxvrp.envs.truck_drone import played
 from jaxvrp.envs.truck_drone.env import TruckDrone
 from jaxvrp.envs.truck_drone.physics import ARRIVED
 from jaxvrp.envs.truck_drone.played import NOBODY, Episode, runs
 from jaxvrp.envs.truck_drone.problem.fleet_map import FleetMap
 from jaxvrp.envs.truck_drone.problem.inspection import why_nobody
-from jaxvrp.envs.truck_drone.world import CRASHED, ONBOARD, World
+from jaxvrp.envs.truck_drone.world import CRASHED, ONBOARD
 from jaxvrp.io import plan_files
 from jaxvrp.toolbox import Sheet
 
@@ -33,18 +34,17 @@ TURNED = 1e-3
 Plan = dict[str, Any]
 
 
-def plan_of(fleet_map: FleetMap, env: TruckDrone, states: World) -> Plan:
+def plan_of(fleet_map: FleetMap, episode: episodes.Episode) -> Plan:
     """The plan of an episode, a JSON object; its keys are described in `docs/your_map.md`.
 
     Args:
         fleet_map: the problem.
-        env: the environment that was played.
-        states: leaves with leading axis `[T+1]`, from its `instance()`; what follows the end is cut.
+        episode: from its `instance()`; what follows the end is cut.
 
     Raises:
         ValueError: the states are of no or of several episodes.
     """
-    return _Planner(fleet_map, env, played.from_states(env, states)).plan()
+    return _Planner(fleet_map, episode.env, played.from_states(episode.env, episode.states)).plan()
 
 
 def write_plan(path: str | os.PathLike, plan: Plan) -> None:

@@ -21,8 +21,8 @@ from jaxvrp.envs.tsp_drone.problem.murray_chu import ENDURANCES, FILES, NODES, r
 from jaxvrp.envs.tsp_drone.problem.one_line import is_one_line, read_one_line
 from jaxvrp.envs.tsp_drone.problem.operations import Operation
 from jaxvrp.envs.tsp_drone.problem.solution import solution_report
-from jaxvrp.envs.tsp_drone.rules import State
 from jaxvrp.envs.tsp_drone.tours import TruckDroneTours
+from jaxvrp.episodes import Episode
 from jaxvrp.io import plan_files
 from jaxvrp.io.origin import told, told_entries
 from jaxvrp.io.other_problems import other_problem
@@ -132,15 +132,15 @@ def label_episode(instance: Instance, episode: dict[str, Any]) -> dict[str, Any]
     return {**episode, **moved, "makespan": told(episode["makespan"], clock)}
 
 
-def plan_of(instance: Instance, env: TruckAndDrone, states: State) -> dict[str, Any]:
+def plan_of(instance: Instance, episode: Episode) -> dict[str, Any]:
     """The plan of an episode, a JSON object; its keys are described in `docs/solve.md`.
 
-    Leaves of `states` are `[T+1, ...]`, of one episode; what follows its end is cut.
+    What follows the end is cut.
 
     Raises:
         ValueError: the states are of no or of several episodes.
     """
-    operations = operations_of(states)
+    env, operations = episode.env, operations_of(episode.states)
     plan = from_operations(jax.tree.map(np.asarray, instance), operations, allow_revisits=env.allow_revisits)
     common = {
         "format": FORMAT,

@@ -15,7 +15,7 @@ from jaxvrp.envs.dispatch.problem.instance import as_float32 as dispatch_as_comp
 from jaxvrp.envs.pcb import make_board
 from jaxvrp.envs.pcb.problem.board import as_float32 as as_computed
 from jaxvrp.envs.tsp_drone.problem.instance import as_float32 as tsp_drone_as_computed
-from jaxvrp.episodes import count_states
+from jaxvrp.episodes import count_states, from_states
 from jaxvrp.show import export_episode
 from jaxvrp.show.common import as_json, common_entries
 from jaxvrp.show.schema import POINT, list_of, object_with
@@ -163,7 +163,7 @@ def board():
 def episodes(deliveries, rides, answers, sorties, board):
     """An episode of each kind, by kind."""
     played = {"truck_drone": deliveries, "darp": rides, "dispatch": answers, "tsp_drone": sorties}
-    return {**{kind: export_episode(*episode[:3]) for kind, episode in played.items()}, "pcb": board}
+    return {**{kind: export_episode(from_states(*episode[:3])) for kind, episode in played.items()}, "pcb": board}
 
 
 VIEW = """VIEWS.reach = (seek) => ({

@@ -13,6 +13,7 @@ from jaxvrp import registry, show
 from jaxvrp.envs.darp import actions_to_routes, solution_report
 from jaxvrp.envs.darp.played import actions_of
 from jaxvrp.envs.truck_drone.world import STATUS_NAMES
+from jaxvrp.episodes import from_states
 from jaxvrp.show.__main__ import main
 from jaxvrp.show.common import as_json
 from jaxvrp.show.episode_format import to_json
@@ -106,7 +107,7 @@ def test_vehicles_drive_what_the_plan_says(rides, episodes):
 
 def test_actions_of_vehicles_are_read_off_the_states(rides, episodes):
     env, states, _, _ = rides
-    assert show.export_episode(env, states)["steps"] == episodes["darp"]["steps"]
+    assert show.export_episode(from_states(env, states))["steps"] == episodes["darp"]["steps"]
 
 
 def test_padding_is_not_told(episodes):
@@ -121,7 +122,7 @@ def test_padding_is_not_told(episodes):
 def test_truck_and_drone_go_where_the_states_say(sorties, episodes):
     env, states, _, _ = sorties
     episode, steps = episodes["tsp_drone"], episodes["tsp_drone"]["steps"]
-    assert show.export_episode(env, states)["steps"] == steps
+    assert show.export_episode(from_states(env, states))["steps"] == steps
     assert len(episode["nodes"]) == 6, "padding is not told"
     place = np.array([node["position"] for node in episode["nodes"]])
     length = {"truck": 0.0, "drone": 0.0}
@@ -145,7 +146,7 @@ def test_truck_and_drone_go_where_the_states_say(sorties, episodes):
 @pytest.mark.slow
 def test_parts_are_where_they_were(placements):
     env, states, actions, timesteps = placements
-    episode = show.export_episode(env, states, actions)
+    episode = show.export_episode(from_states(env, states, actions))
     steps = episode["steps"]
     show.check(episode)
     assert len(steps) == 7
@@ -169,7 +170,7 @@ def test_parts_are_where_they_were(placements):
 
 def test_an_environment_of_ones_own_has_episodes_and_a_page(own_kind, tmp_path, capsys):
     env, states, actions, timesteps = own_kind
-    episode = show.export_episode(env, states, actions)
+    episode = show.export_episode(from_states(env, states, actions))
     assert episode["agents"] == [{"name": name, "role": name[:-2]} for name in ("mover_0", "caller_0")], (
         "one row is void"
     )
@@ -180,7 +181,7 @@ def test_an_environment_of_ones_own_has_episodes_and_a_page(own_kind, tmp_path, 
     moves = [step["action"]["mover"][0] for step in episode["steps"][:-1]]
     np.testing.assert_array_equal(np.float32(moves), actions["mover"][:3, 0])
     np.testing.assert_allclose(column(episode, "reward", "mover")[:, 0], timesteps.reward["mover"][:4, 0], rtol=1e-5)
-    show.save(env, states, tmp_path / "own.json", actions)
+    show.save(from_states(env, states, actions), tmp_path / "own.json")
     assert main([str(tmp_path / "own.json")]) == 0
     assert capsys.readouterr().out == f"wrote {tmp_path / 'own.html'}\n"
     text = (tmp_path / "own.html").read_text()
@@ -189,7 +190,7 @@ def test_an_environment_of_ones_own_has_episodes_and_a_page(own_kind, tmp_path, 
     with pytest.raises(ValueError, match=r"^steps\[2\]\.places is missing"):
         show.write_page(episode, tmp_path / "bad.html")
     with pytest.raises(ValueError, match=r"cannot draw to 'own\.gif': Reach has no renderer; use \.json or \.html"):
-        show.save(env, states, tmp_path / "own.gif")
+        show.save(from_states(env, states), tmp_path / "own.gif")
 
 
 def test_numbers_are_the_shortest_that_read_back():
@@ -217,14 +218,14 @@ def test_a_file_comes_back_as_it_was(kind, episodes, tmp_path):
 )
 def test_one_call_saves_in_any_form(ending, begins, rides, tmp_path):
     env, states, _, _ = rides
-    show.save(env, states, tmp_path / f"a.{ending}")
+    show.save(from_states(env, states), tmp_path / f"a.{ending}")
     assert (tmp_path / f"a.{ending}").read_bytes().startswith(begins)
 
 
 def test_other_endings_are_refused(deliveries, tmp_path):
     env, states, _, _ = deliveries
     with pytest.raises(ValueError, match=r"use .gif \(animation\), .png, .svg or .pdf"):
-        show.save(env, states, tmp_path / "a.mov")
+        show.save(from_states(env, states), tmp_path / "a.mov")
 
 
 # --- damage ---------------------------------------------------------------------------------------------------------
@@ -381,7 +382,7 @@ def test_the_command_needs_no_learner_and_no_matplotlib(board, tmp_path):
 def test_answers_offers_and_ways_of_a_day(answers, episodes):
     env, states, actions, _ = answers
     episode, steps = episodes["dispatch"], episodes["dispatch"]["steps"]
-    assert show.export_episode(env, states)["steps"][0]["offers"] == steps[0]["offers"]
+    assert show.export_episode(from_states(env, states))["steps"][0]["offers"] == steps[0]["offers"]
     assert [vehicle["name"] for vehicle in episode["vehicles"]] == ["vehicle 0", "vehicle 1"], "padding is not told"
     assert len(episode["requests"]) == 12 and steps[12]["request"] is None
     chosen = actions["dispatcher"][:12, 0]

@@ -2,7 +2,6 @@
 
 import types
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -10,16 +9,14 @@ from jaxvrp import Environment
 from jaxvrp.show import with_insight
 
 
-def env_of(*, holds, valid=True):
-    """An environment with one role of two agents, of which the second is void unless `valid`; decisions may hold."""
-
-    def duration(self, state):
-        return state["lasted"]
-
-    functions = {"duration": duration if holds else Environment.duration}
+def played(*, holds, valid=True, lasted=(0, 1, 1)):
+    """An episode of one role of two agents, of which the second is void unless `valid`; decisions may hold."""
+    functions = {"duration": (lambda self, state: 1.0) if holds else Environment.duration}
     functions["roles"] = {"mover": types.SimpleNamespace(num_agents=2)}
-    functions["valid"] = lambda self, state: {"mover": jnp.array([True, valid])}
-    return type("Movers", (), functions)()
+    present = {"mover": np.array([[True, valid]] * len(lasted))}
+    return types.SimpleNamespace(
+        env=type("Movers", (), functions)(), timesteps=types.SimpleNamespace(valid=present, duration=np.array(lasted))
+    )
 
 
 def episode_of(length):
@@ -28,14 +25,13 @@ def episode_of(length):
 
 def test_what_was_thought_at_each_step():
     probability, value = np.array([[[0.25, 0.75, 0.0]] * 2] * 3), np.float32([[1.5, 2.5], [0.1, 3], [0, 0]])
-    states = {"lasted": jnp.zeros(3)}
     thought = {"probability": {"mover": probability}, "value": {"mover": value}}
-    told = with_insight(episode_of(3), env_of(holds=False), states, **thought)
+    told = with_insight(episode_of(3), played(holds=False), **thought)
     assert told["steps"][1] == {"step": 1, "value": {"mover": [0.1, 3.0]}, "probability": {"mover": [[0.25, 0.75]] * 2}}
     assert told["steps"][2] == {"step": 2, "value": {"mover": [0.0, 0.0]}}, "nothing is chosen in the end"
-    told = with_insight(episode_of(3), env_of(holds=False, valid=False), states, **thought)
+    told = with_insight(episode_of(3), played(holds=False, valid=False), **thought)
     assert told["steps"][0]["value"] == {"mover": [1.5]}
-    assert with_insight(episode_of(3), env_of(holds=False), states) == episode_of(3)
+    assert with_insight(episode_of(3), played(holds=False)) == episode_of(3)
 
 
 @pytest.mark.parametrize(
@@ -43,5 +39,5 @@ def test_what_was_thought_at_each_step():
 )
 def test_decisions_that_hold_are_told_at_all_their_steps(lasted, decisions):
     value = {"mover": np.arange(5, dtype=np.float32)[:, None].repeat(2, 1)}
-    told = with_insight(episode_of(len(decisions)), env_of(holds=True), {"lasted": jnp.array(lasted)}, value=value)
+    told = with_insight(episode_of(len(decisions)), played(holds=True, lasted=lasted), value=value)
     assert [step["value"]["mover"][0] for step in told["steps"]] == decisions

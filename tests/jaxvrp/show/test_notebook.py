@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from jaxvrp import show
+from jaxvrp.episodes import from_states
 
 
 def drawn(text):
@@ -71,8 +72,8 @@ def test_traced_and_abstract_values_show_as_they_always_did(played, request):
 
 def test_an_episode_in_a_frame(rides):
     env, states, _, _ = rides
-    shown = show.html_of(env, states, height=500)
+    shown = show.html_of(from_states(env, states), height=500)
     assert shown._repr_html_() == shown
     content = re.search(r'srcdoc="([^"]*)"', shown)[1]
-    assert html.unescape(content) == show.page(show.export_episode(env, states))
+    assert html.unescape(content) == show.page(show.export_episode(from_states(env, states)))
     assert "height: 500px" in shown

@@ -15,6 +15,7 @@ from PIL import Image
 
 import jaxvrp
 from jaxvrp import show
+from jaxvrp.episodes import from_states
 from jaxvrp.show import export
 
 FLAGS = [
@@ -315,8 +316,8 @@ def test_every_frame_can_be_drawn(browser, pages):
 
 def test_the_page_of_an_environment_of_ones_own(browser, own_kind, tmp_path):
     env, states, actions, _ = own_kind
-    show.save(env, states, tmp_path / "own.html", actions)
-    open_page(browser, tmp_path / "own.html")
+    show.save(from_states(env, states, actions), tmp_path / "own.html")
+    show(browser, tmp_path / "own.html")
     assert ask(browser, "return document.getElementById('map').getAttribute('aria-label')") == "A goal"
     assert ask(browser, "return getComputedStyle(document.querySelector('#map .goal')).fill") == "rgb(1, 2, 3)"
     press(browser, "End")

@@ -24,7 +24,7 @@ from jaxvrp.envs.truck_drone.scenarios.truck_drone_basic import TruckDroneBasic
 from jaxvrp.envs.tsp_drone import reasons as tsp_reasons
 from jaxvrp.envs.tsp_drone.problem.instance import as_float32 as tsp_as_float32
 from jaxvrp.envs.tsp_drone.reasons import Why as TspWhy
-from jaxvrp.episodes import record_episode
+from jaxvrp.episodes import from_states, record_episode
 from jaxvrp.show import export_episode
 from jaxvrp.show.reasons import shown_amount
 from tests.jaxvrp.envs.dispatch import small_days
@@ -51,7 +51,8 @@ def play_all(env, instances, seed):
     """States and actions `[E, T + 1, ...]` of random episodes, on the host; one compilation for all."""
     keys = jax.random.split(jax.random.key(seed), jax.tree.leaves(instances)[0].shape[0])
     run = jax.jit(jax.vmap(lambda instance, key: record_episode(env, RandomActor(env), instance, key)))
-    return jax.device_get(run(instances, keys))
+    episodes = jax.device_get(run(instances, keys))
+    return episodes.states, episodes.actions
 
 
 def drawn(env, count, seed):
@@ -144,7 +145,7 @@ def test_who_is_sent_home_and_how_much_is_missing(cls, deliveries):
         index = int(states.drones.forced_return.any(axis=2).sum(axis=1).argmax())
         states, actions = episode_at(states, index), episode_at(actions, index)
     parameters = {name: float(getattr(env, name)) for name in cls.defaults}
-    steps, told, forced = export_episode(env, states, actions)["steps"], {}, {}
+    steps, told, forced = export_episode(from_states(env, states, actions))["steps"], {}, {}
     for at, now in replayed(cls(2, 3, 4, 40, **parameters), states, actions):
         words = steps[at].get("instead", {}).get("drone", [])
         told |= {(at, drone): text for drone, text in enumerate(words) if text}
@@ -317,14 +318,14 @@ def test_a_request_that_is_too_far_says_so():
         [[0, 0], [1, 0], [2, 0], [0, 30], [0, 31]], [0, 1, -1, 1, -1], [99, 9, 9, 10, 99], capacity=[2]
     )
     states, actions, _ = play(env, RandomActor(env), as_float32(instance), jax.random.key(0))
-    entries = export_episode(env, states, actions)["shortfalls"]["entries"]
+    entries = export_episode(from_states(env, states, actions))["shortfalls"]["entries"]
     assert {"name": "request 2", "why": "could never be fetched: window closes 20 before it can be there"} in entries
 
 
 @pytest.mark.slow
 def test_customers_whom_nobody_could_serve_in_time():
     env, states, actions = dispatched()
-    episode = export_episode(env, episode_at(states, 0), episode_at(actions, 0))
+    episode = export_episode(from_states(env, episode_at(states, 0), episode_at(actions, 0)))
     last = episode["steps"][-1]["step"]
     for entry in episode["shortfalls"]["entries"]:
         customer = episode["customers"][int(entry["name"].removeprefix("customer "))]
@@ -352,7 +353,7 @@ def test_what_became_of_a_move(action, end, says):
 @pytest.mark.slow
 def test_parts_that_overlap_are_told_by_areas(placements):
     env, states, actions, _ = placements
-    episode = export_episode(env, states, actions)
+    episode = export_episode(from_states(env, states, actions))
     last, size = episode["steps"][-1], [part["size"] for part in episode["components"]]
     boxes = []
     for centre, turn, sides in zip(last["positions"], last["orientations"], size, strict=True):

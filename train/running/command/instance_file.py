@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import jaxvrp
 from jaxvrp import Environment, InstanceFiles, TimeStep, registry
 from jaxvrp.actor import Actor
-from jaxvrp.episodes import record_episodes
+from jaxvrp.episodes import Episode, from_steps, record_episodes
 from jaxvrp.io.command_line import UserError, refuse_overwriting, refuse_unwritable
 from jaxvrp.io.messages import warn
 from jaxvrp.io.other_problems import other_problem
@@ -42,11 +42,10 @@ INDEX_HELP = "which problem of the file, from 0, if it has several"
 
 @dataclasses.dataclass(frozen=True)
 class Played:
-    """An episode: figures at its end, states `[T + 1, ...]` and actions `{role: [T, agents]}` on the host."""
+    """An episode on the host, and figures at its end."""
 
     figures: Figures
-    states: Any
-    actions: ByRole
+    episode: Episode
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,32 +107,16 @@ class InstanceFile:
     def play(self, actor: Actor, seed: int, tries: int = 1) -> Played:
         """The best of several episodes of an actor; draws from `seed`."""
         play = jax.jit(functools.partial(best_episode, self.env, actor, tries=tries))
-        states, actions, totals = jax.device_get(
-            play(self.files.instance(self.problem, self.env), jax.random.key(seed))
-        )
-        metrics = self.env.metrics(jax.tree.map(lambda leaf: leaf[-1], states))
+        episode, totals = jax.device_get(play(self.files.instance(self.problem, self.env), jax.random.key(seed)))
+        metrics = jax.tree.map(lambda leaf: leaf[-1], episode.timesteps.metrics)
         del totals["cost"]  # the return says it
         figures = mean_figures(self.env, jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], {**metrics, **totals}))
-        return Played(to_host(figures), states, actions)
-
-    def draw(self, played: Played, path: str | os.PathLike) -> None:
-        """Draw an episode."""
-        draw_plan(self.files, self.problem, self.env, played.states, path)
+        return Played(to_host(figures), episode)
 
     def plan(self, played: Played, player: str) -> dict[str, Any]:
         """The plan of an episode, with its player and its figures."""
-        plan = self.files.plan(self.problem, self.env, played.states)
+        plan = self.files.plan(self.problem, played.episode)
         return {**plan, "player": player, "figures": played.figures}
-
-
-def draw_plan(files: InstanceFiles, problem: Any, env: Environment, states: Any, path: str | os.PathLike) -> None:
-    """Draw an episode on a problem, with the problem's own names where it can be."""
-    if files.draw:
-        files.draw(problem, env, states, path)
-        return
-    renderer = registry.toolbox_of(env).renderer
-    assert renderer
-    renderer(env, states, path)
 
 
 def _make(keywords: dict[str, Any], prefix: str = "") -> Environment:
@@ -267,8 +250,8 @@ def episodes_of(tries: int) -> int:
 
 def best_episode(
     env: Environment, actor: Actor, instance: Any, key: jax.Array, *, tries: int, cost: Cost | None = None
-) -> tuple[Any, ByRole, dict[str, jax.Array]]:
-    """States `[T + 1, ...]`, actions `{role: [T, agents]}`, `return`, `length` and `cost` of an actor's best episode.
+) -> tuple[Episode, dict[str, jax.Array]]:
+    """An actor's best episode, and its `return`, `length` and `cost`.
 
     So many tries are not kept: the best is played once more, together with those that were played beside it. The best
     has the least `cost` (`jaxvrp.Toolbox.cost`), by default the greatest return.
@@ -293,14 +276,12 @@ def best_episode(
         best = jnp.where(jnp.arange(each.size) < tries, each, jnp.inf).argmin()
     lane = best % lanes
 
-    def kept(action: ByRole, state: Any, timestep: TimeStep) -> Any:
-        everything = state, action, timestep.team_reward, timestep.done
-        return jax.tree.map(lambda leaf: leaf[lane], everything)
+    def kept(*step: Any) -> Any:
+        return jax.tree.map(lambda leaf: leaf[lane], step)
 
-    _, (states, actions, paid, ended) = record_episodes(env, actor, instances, keys[best // lanes], kept)
-    first = env.init_state(instance)
-    states = jax.tree.map(lambda start, rest: jnp.concatenate([jnp.asarray(start)[None], rest]), first, states)
-    length = 1.0 + jnp.sum(~ended[:-1], dtype=jnp.float32)
-    total = paid.sum()
-    last = jax.tree.map(lambda leaf: leaf[-1], states)
-    return states, actions, {"return": total, "length": length, "cost": cost_of(last, total)}
+    _, steps = record_episodes(env, actor, instances, keys[best // lanes], kept)
+    episode = from_steps(env, instance, steps)
+    length = 1.0 + jnp.sum(~episode.timesteps.done[1:-1], dtype=jnp.float32)
+    total = jax.vmap(lambda timestep: timestep.team_reward)(episode.timesteps)[1:].sum()
+    last = jax.tree.map(lambda leaf: leaf[-1], episode.states)
+    return episode, {"return": total, "length": length, "cost": cost_of(last, total)}

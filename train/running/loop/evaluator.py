@@ -13,9 +13,8 @@ import numpy as np
 from jaxvrp import Environment, registry
 from jaxvrp.actor import Actor, RandomActor
 from jaxvrp.environment import select
-from jaxvrp.episodes import play_episodes, record_episode
+from jaxvrp.episodes import Episode, play_episodes, record_episode
 from jaxvrp.io.command_line import UserError
-from jaxvrp.spaces import ByRole
 from jaxvrp.vectorize import check_batch
 from train.running.loop.learner import Learner
 from train.running.loop.progress import Episodes
@@ -89,8 +88,8 @@ class Evaluator:
                 episodes.advance(self.num_episodes)
         return figures
 
-    def record(self, actor: Actor, index: int = 0) -> tuple[Any, ByRole]:
-        """States and actions of the episode on instance `index`, see `jaxvrp.episodes.record_episode`; pure."""
+    def record(self, actor: Actor, index: int = 0) -> Episode:
+        """The episode on instance `index`, see `jaxvrp.episodes.record_episode`; pure."""
         instance = jax.tree.map(lambda leaf: leaf[index], self.instances())
         return record_episode(self.env, actor, instance, jax.random.key(self.seed))
 
@@ -148,12 +147,11 @@ def better(best: dict[str, jax.Array], figures: dict[str, jax.Array]) -> dict[st
 
 def recording_function(
     learner: Learner, evaluator: Evaluator, *, deterministic: bool = True, temperature: float = 1.0
-) -> Callable[[Any], Any]:
-    """A jitted function from `actor_params` of one seed to the states `[T + 1, ...]` of the first fixed instance."""
+) -> Callable[[Any], Episode]:
+    """A jitted function from `actor_params` of one seed to the episode on the first fixed instance."""
 
-    def record(params: Any) -> Any:
-        states, _ = evaluator.record(learner.actor(params, deterministic=deterministic, temperature=temperature))
-        return states
+    def record(params: Any) -> Episode:
+        return evaluator.record(learner.actor(params, deterministic=deterministic, temperature=temperature))
 
     return jax.jit(record)
 

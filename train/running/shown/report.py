@@ -10,7 +10,8 @@ import jax
 from jaxvrp import registry
 from jaxvrp.io.messages import warn
 from jaxvrp.io.whole_files import write_json
-from jaxvrp.show import save_still
+from jaxvrp.pictures import save_still
+from jaxvrp.show.export import can_draw, draw
 from train.running.loop.compiler import Compiler
 from train.running.loop.evaluator import Evaluator, Figures, first_seed, recording_function
 from train.running.loop.learner import Learner
@@ -32,7 +33,7 @@ class Report:
         """`params` are those of actors at any time, and `evaluator` has the fixed instances."""
         self._learner, self._evaluator = learner, evaluator
         self._toolbox = registry.toolbox_of(evaluator.env)
-        self._pictures = EPISODE if self._toolbox.renderer and learner.config.pictures else ()
+        self._pictures = EPISODE if can_draw(evaluator.env) and learner.config.pictures else ()
         if self._pictures:
             record = recording_function(learner, evaluator)
             self._record = compiler.compile(record, first_seed(learner, params), quick=True, name="record")
@@ -49,10 +50,10 @@ class Report:
         write_json(folder / "summary.json", figures)
         records = [*start_record(folder), *whole_records(folder / METRICS)]
         save_still(learning_curve(records, baselines, headlines), folder / CURVE, CURVE_DPI)
-        if self._pictures and self._toolbox.renderer:
-            states = jax.device_get(self._record(first_seed(self._learner, params)))
+        if self._pictures:
+            episode = jax.device_get(self._record(first_seed(self._learner, params)))
             for name in self._pictures:
-                self._toolbox.renderer(evaluator.env, states, folder / name)
+                draw(episode, folder / name)
         print(f"\n{evaluator.num_episodes} fixed instances, whole episodes, deterministic policy\n")
         print(figures_table(figures, headlines))
         print(f"\nrun folder: {folder} ({', '.join([CURVE, *self._pictures, 'summary.json', METRICS])})")

@@ -21,6 +21,7 @@ from jaxvrp.envs.dispatch.env import Dispatch
 from jaxvrp.envs.dispatch.plans import Plans, Prepared
 from jaxvrp.envs.dispatch.replan import Planned
 from jaxvrp.envs.dispatch.schedule import planned_travel
+from jaxvrp.episodes import Episode
 from jaxvrp.toolbox import Searched
 
 HEAT = 1.0, 0.15
@@ -79,7 +80,6 @@ def advance(search: Search, key: jax.Array, progress: jax.Array) -> Search:
 
 def search_moment(env: Dispatch, moment: Any, key: jax.Array, seconds: float) -> Iterator[Searched]:
     """Plan a fleet again (`prepared` and `plans` of a moment) for so long; see `jaxvrp.toolbox.Search`."""
-    del env
     single = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], (moment.prepared, moment.plans))
     search = begin(*single)
     jax.block_until_ready(advance(search, key, jnp.zeros(ROUNDS, jnp.float32)))  # compiled before the clock starts
@@ -91,4 +91,9 @@ def search_moment(env: Dispatch, moment: Any, key: jax.Array, seconds: float) ->
         before, now = now, time.monotonic() - start
         pace = now - before
         best = jax.tree.map(lambda leaf: leaf[0], search.best)
-        yield Searched(now, float(best.total), {}, functools.partial(moment.replace, plans=best.plans))
+        yield Searched(now, float(best.total), {}, functools.partial(_planned, env, moment, best.plans))
+
+
+def _planned(env: Dispatch, moment: Any, plans: Plans) -> Episode:
+    """The moment with other plans, of which nothing has been played."""
+    return Episode(env, moment, moment.replace(plans=plans), None, None)

@@ -13,7 +13,7 @@ import itertools
 import math
 import time
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -28,6 +28,7 @@ from jaxvrp.envs.pcb.observation import measure_agents
 from jaxvrp.envs.pcb.problem.board import Board, as_float32
 from jaxvrp.envs.pcb.problem.instance import Instance, obstructing
 from jaxvrp.envs.pcb.rules import State
+from jaxvrp.episodes import Episode, from_states
 from jaxvrp.toolbox import Searched
 
 BLOCK = 128
@@ -181,12 +182,12 @@ def anneal_episode(env: Pcb, instance: Instance, key: jax.Array, seconds: float)
             pace = now - before
             found = jax.device_get(annealing.best)
             row = int(found.hpwl.argmin())
-            states = functools.partial(_placed_states, env, instance, found.position[row], found.orientation[row])
-            yield Searched(now, float(found.hpwl[row]), {}, states)
+            episode = functools.partial(_placed, env, instance, found.position[row], found.orientation[row])
+            yield Searched(now, float(found.hpwl[row]), {}, episode)
 
 
-def _placed_states(env: Pcb, instance: Instance, position: np.ndarray, orientation: np.ndarray) -> Any:
-    return jax.device_get(_place(env, instance, position, orientation))
+def _placed(env: Pcb, instance: Instance, position: np.ndarray, orientation: np.ndarray) -> Episode:
+    return from_states(env, _place(env, instance, position, orientation), instance=instance)
 
 
 @jax.jit

@@ -23,6 +23,7 @@ from jaxvrp.envs.tsp_drone.sidekicks import rules
 from jaxvrp.envs.tsp_drone.sidekicks.env import TRUCK, FlyingSidekicks
 from jaxvrp.envs.tsp_drone.sidekicks.instance import Instance, as_float32, trim
 from jaxvrp.envs.tsp_drone.sidekicks.rules import DRIVE, LAUNCH, NOTHING, RECOVER, SERVE
+from jaxvrp.episodes import Episode, from_states
 from jaxvrp.toolbox import Searched
 
 NEAREST = 10
@@ -217,5 +218,9 @@ def search_episode(env: FlyingSidekicks, instance: Instance, key: jax.Array, sec
     for found in anneal(METHOD, tables, codes, key, seconds, trimmed.num_nodes, late_unit):
         if found.cost < best:
             best, actions = found.cost, actions_of(env, trimmed, found.codes)
-        states = functools.partial(rules.play, start, actions[:, 0])
-        yield Searched(found.seconds, found.cost, {TRUCK: actions}, states)
+        episode = functools.partial(_played, env, instance, start, actions)
+        yield Searched(found.seconds, found.cost, {TRUCK: actions}, episode)
+
+
+def _played(env: FlyingSidekicks, instance: Instance, start: rules.State, actions: np.ndarray) -> Episode:
+    return from_states(env, rules.play(start, actions[:, 0]), {TRUCK: actions}, instance)

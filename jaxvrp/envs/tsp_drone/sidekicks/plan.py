@@ -16,7 +16,7 @@ from jaxvrp.envs.tsp_drone.sidekicks.instance import Instance, load
 from jaxvrp.envs.tsp_drone.sidekicks.murray_raj import LOCATIONS, MOST_DRONES, ROADS, VEHICLES, read_all
 from jaxvrp.envs.tsp_drone.sidekicks.report import DRIVE, LAUNCH, RECOVER, SERVE, FlightsReport, Task, flights_report
 from jaxvrp.envs.tsp_drone.sidekicks.rules import State
-from jaxvrp.episodes import until_end
+from jaxvrp.episodes import Episode, until_end
 from jaxvrp.io import plan_files
 from jaxvrp.io.problem_files import DamagedFileError, FileFormat, UnknownFormatError, read_problems
 from jaxvrp.show.schema import list_of, object_with, one_of, optional, whole_number
@@ -98,16 +98,15 @@ def tasks_of(states: State) -> list[Task]:
     return tasks
 
 
-def plan_of(instance: Instance, env: FlyingSidekicks, states: State) -> dict[str, Any]:
+def plan_of(instance: Instance, episode: Episode) -> dict[str, Any]:
     """The plan of an episode, a JSON object; its keys are described in `docs/solve.md`.
 
-    Leaves of `states` are `[T+1, ...]`, of one episode; what follows its end is cut.
+    What follows the end is cut.
 
     Raises:
         ValueError: the states are of no or of several episodes.
     """
-    del env
-    tasks = tasks_of(states)
+    tasks = tasks_of(episode.states)
     return _with_events(flights_report(jax.tree.map(np.asarray, instance), tasks), tasks)
 
 

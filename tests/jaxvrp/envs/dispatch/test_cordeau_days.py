@@ -74,7 +74,7 @@ def test_every_driven_ride_keeps_the_windows_and_the_longest_ride_of_the_file(na
     (vehicles, count, _, capacity, longest), nodes = rows[0], np.array(rows[1:])
     day = read_cordeau(path, notice)
     instance = pad(day.instance, ENV.max_requests, ENV.num_vehicles)
-    _, actions = record(ENV, ACCEPT, instance, jax.random.key(0))
+    actions = record(ENV, ACCEPT, instance, jax.random.key(0)).actions
     stops = driven_stops(ENV, instance, actions)
     began = {(day.requests[stop.request], stop.is_pickup): stop for stop in stops}
     served = {request for request, _ in began}

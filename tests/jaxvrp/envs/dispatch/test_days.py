@@ -85,8 +85,7 @@ def test_a_day_has_its_own_noise(town, write):
     assert day.instance.travel_seed == 2
     env = jaxvrp.make("dispatch", num_vehicles=2, max_requests=3, travel_noise=1.0)
     record = jax.jit(functools.partial(record_episode, env, AcceptActor()))
-    states, _ = record(day.instance, jax.random.key(0))
-    plan = plan_of(day, env, states)
+    plan = plan_of(day, record(day.instance, jax.random.key(0)))
     assert plan["violations"] == {}
     begin = {(stop["what"], stop["request"]): stop["begin"] for stop in plan["stops"]}
     due = {request["id"]: request["dropoff_deadline"] for request in town["requests"]}
@@ -152,7 +151,7 @@ def test_travel_is_what_is_driven_and_no_waiting(town, write):
     town["requests"] = [ride("Ada", 5, pickup_earliest=120, pickup_deadline=130, dropoff_deadline=200)]
     solution = solve.solve(write(json.dumps(town), "town.json"), method="accept")
     assert solution.plan["travel"] == 12 and solution.plan["totals"]["travel"] == "12"
-    assert float(solution.states.totals.travel[-1]) == 12
+    assert float(solution.episode.states.totals.travel[-1]) == 12
 
 
 def test_the_page_and_the_picture_of_a_day_have_the_names_of_its_file(town, write, tmp_path):

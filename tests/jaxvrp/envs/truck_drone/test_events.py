@@ -16,7 +16,7 @@ from jaxvrp.envs.truck_drone.baselines.greedy import GreedyActor
 from jaxvrp.envs.truck_drone.pictures import render_episode
 from jaxvrp.envs.truck_drone.scenarios.truck_drone_basic import TruckDroneBasic
 from jaxvrp.envs.truck_drone.world import CRASHED, FLYING, ONBOARD, RETURNING
-from jaxvrp.episodes import play_episodes, record_episode
+from jaxvrp.episodes import from_states, play_episodes, record_episode
 
 SIZES = {"num_drones": 2, "num_customers": 2, "num_route_nodes": 3, "max_steps": 40, "max_repeat": 7}
 # Weak batteries with a late guard, a slow truck and wide doors: everything that can happen does.
@@ -204,7 +204,8 @@ def recorded(env):
     instance = env.generate(jax.random.key(5))
     single, key = jax.tree.map(lambda leaf: leaf[None], instance), jax.random.key(0)
     result = jax.jit(lambda: play_episodes(env, GreedyActor(env), single, key))()
-    states, actions = jax.jit(lambda: record_episode(env, GreedyActor(env), instance, key))()
+    episode = jax.jit(lambda: record_episode(env, GreedyActor(env), instance, key))()
+    states, actions = episode.states, episode.actions
     return jax.device_get((jax.tree.map(lambda leaf: leaf[0], result), states, actions))
 
 
@@ -245,7 +246,7 @@ def test_pictures_know_every_step(env, step, random_states):
 @pytest.mark.slow
 def test_a_replay_tells_every_step(env, by_steps, step, recorded):
     result, states, actions = recorded
-    episode = show.export_episode(env, states, actions)
+    episode = show.export_episode(from_states(env, states, actions))
     steps = episode["steps"]
     assert [entry["step"] for entry in steps] == list(range(int(result["time_step"]) + 1))
     assert episode["config"]["decide"] == "events"

@@ -13,7 +13,7 @@ import jaxvrp
 from jaxvrp.envs.truck_drone import parse_map, plan_of, read_map, write_plan
 from jaxvrp.envs.truck_drone.baselines.greedy import GreedyActor
 from jaxvrp.envs.truck_drone.plan import sheets_of
-from jaxvrp.episodes import record_episode
+from jaxvrp.episodes import from_states, record_episode
 
 MAPS = pathlib.Path(__file__).parents[4] / "docs" / "maps"
 
@@ -44,7 +44,7 @@ def play():
         states = [env.init_state(fleet_map.instance())]
         for truck, drone in actions:
             states.append(step(env, states[-1], jnp.int32(truck), jnp.int32(drone)))
-        return plan_of(fleet_map, env, jax.tree.map(lambda *leaves: np.stack(leaves), *states))
+        return plan_of(fleet_map, from_states(env, jax.tree.map(lambda *leaves: np.stack(leaves), *states)))
 
     return played
 
@@ -157,8 +157,8 @@ def island():
     """The plan of the dispatcher on the island, and what it was made from."""
     fleet_map = read_map(MAPS / "island.json")
     env = fleet_map.environment(jaxvrp.make("vrpd_tw"))
-    states, _ = jax.jit(lambda: record_episode(env, GreedyActor(env), fleet_map.instance(), jax.random.key(0)))()
-    return fleet_map, plan_of(fleet_map, env, jax.device_get(states))
+    episode = jax.jit(lambda: record_episode(env, GreedyActor(env), fleet_map.instance(), jax.random.key(0)))()
+    return fleet_map, plan_of(fleet_map, jax.device_get(episode))
 
 
 def test_the_parts_of_a_plan_agree(island):

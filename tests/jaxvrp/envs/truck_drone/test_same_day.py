@@ -18,7 +18,7 @@ from jaxvrp.envs.truck_drone import reasons as truck_reasons
 from jaxvrp.envs.truck_drone.baselines.greedy import GreedyActor
 from jaxvrp.envs.truck_drone.baselines.rolling_horizon import RollingHorizonActor
 from jaxvrp.envs.truck_drone.world import FLYING, ONBOARD
-from jaxvrp.episodes import play_episodes, record_episode
+from jaxvrp.episodes import from_states, play_episodes, record_episode
 from jaxvrp.show import export_episode
 
 # Two nodes and two drones: RELEASE_d is 3 + d.
@@ -114,7 +114,8 @@ def days():
     instances = jax.jit(jax.vmap(env.generate))(jax.random.split(jax.random.key(0), 8))
     keys = jax.random.split(jax.random.key(1), 8)
     run = jax.jit(jax.vmap(lambda instance, key: record_episode(env, RandomActor(env), instance, key)))
-    return env, *jax.device_get(run(instances, keys))
+    episodes = jax.device_get(run(instances, keys))
+    return env, episodes.states, episodes.actions
 
 
 def test_nobody_is_served_before_the_call_or_after_the_window(days):
@@ -137,7 +138,9 @@ def test_a_replay_gives_the_reason(days):
     lost = causes["drone"].kind[..., 2:] == truck_reasons.LOST
     ends = np.broadcast_to(states.instance.window_end[:, :, None], lost.shape)
     assert lost.any() and (causes["drone"].amount[..., 2:] == ends)[lost].all()
-    episode = export_episode(env, *(jax.tree.map(lambda leaf: leaf[0], tree) for tree in (states, actions)))
+    episode = export_episode(
+        from_states(env, *(jax.tree.map(lambda leaf: leaf[0], tree) for tree in (states, actions)))
+    )
     assert "lost: the window closed at step" in str([step.get("why") for step in episode["steps"]])
 
 

@@ -20,7 +20,7 @@ from jaxvrp.envs.tsp_drone.problem.instance import check, void_beyond
 from jaxvrp.envs.tsp_drone.problem.operations import Operation
 from jaxvrp.envs.tsp_drone.problem.tours_report import tours_report
 from jaxvrp.envs.tsp_drone.reasons import Why, reasons_of
-from jaxvrp.episodes import play_episodes, record_episodes
+from jaxvrp.episodes import from_states, play_episodes, record_episodes
 from jaxvrp.show import export_episode
 
 NODES, EPISODES = 8, 64
@@ -190,7 +190,7 @@ def test_figures_have_a_colour_for_each_tandem(instance, episode, tmp_path):
 
 def test_a_replay_has_the_tours(episode):
     env, states = episode
-    shown = export_episode(env, states)
+    shown = export_episode(from_states(env, states))
     assert {leg["tour"] for leg in shown["legs"]} == {0, 1}
     assert [step["tour"] for step in shown["steps"]] == sorted(step["tour"] for step in shown["steps"])
     assert shown["verdict"] == "feasible" and shown["cost"] == pytest.approx(15.3)

@@ -465,8 +465,8 @@ def test_a_searched_plan_is_replayed_drawn_and_written(tmp_path):
     instance = drawn(7, drones=3)
     env = jaxvrp.make("flying_sidekicks", num_nodes=6, num_drones=3)
     *_, found = annealing.search_episode(env, pad(instance, 6, 3), jax.random.key(0), 0.1)
-    states = jax.device_get(found.states())
-    episode = show.export_episode(env, states)
+    played = jax.device_get(found.episode())
+    states, episode = played.states, show.export_episode(played)
     assert show.check(episode) is None
     assert episode["makespan"] == pytest.approx(found.cost, rel=1e-5) and episode["verdict"] == "feasible"
     assert [step["action"]["truck"] for step in episode["steps"][:-1]] == found.actions["truck"].tolist()
@@ -477,7 +477,7 @@ def test_a_searched_plan_is_replayed_drawn_and_written(tmp_path):
         assert all(a["to"] == b["from"] and a["arrive"] <= b["leave"] + 1e-5 for a, b in itertools.pairwise(ways))
     registry.toolbox_of(env).renderer(env, states, tmp_path / "plan.svg")
     assert "drone 3" in (tmp_path / "plan.svg").read_text()
-    plan = plan_of(instance, env, states)
+    plan = plan_of(instance, played)
     assert plan["feasible"] and plan["makespan"] == pytest.approx(found.cost, rel=1e-5)
     assert recompute(instance, plan) == {"tasks": plan["tasks"], "makespan": plan["makespan"]}
     with pytest.raises(ValueError, match="the plan is not feasible: unserved"):
