@@ -16,6 +16,9 @@ from collections.abc import Mapping, Sequence
 
 Point = tuple[float, float]
 
+Why = tuple[tuple[str, tuple[int, ...]], ...]
+"""Of one agent in one state: each reason that forbids some of its actions, in words, with these actions."""
+
 STANDINGS = ("hidden", "closed", "open", "overdue", "asked", "promised", "served", "late", "lost")
 """How it stands with a place: not known yet; its window not open; open; its deadline over; a decision about it is at
 hand; somebody will come; served; served late; given up, or never served."""
@@ -307,6 +310,9 @@ class Story:
         by_vehicle: whether served places have the colour of the vehicle; else that of their standing, and its edge.
         words: what standings, activities and kinds are called in legends, where the usual words do not fit:
             `{"served": "picked up"}`; those with "" are left out.
+        actions: by role, the names of its actions; None for a role whose actions are numbers, or of no interest.
+        why: by role, for each state and each agent that is there, why some of its actions are masked; {}: not told.
+            With `actions` it is written among what episodes of all kinds have, not within the story.
     """
 
     title: str
@@ -327,6 +333,8 @@ class Story:
     zones: int = 0
     by_vehicle: bool = True
     words: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    actions: Mapping[str, tuple[str, ...] | None] = dataclasses.field(default_factory=dict)
+    why: Mapping[str, tuple[tuple[Why, ...], ...]] = dataclasses.field(default_factory=dict)
 
 
 def held(entries: Sequence[tuple], time: float) -> tuple | None:

@@ -16,6 +16,7 @@ from jaxvrp.environment import Environment, writes
 from jaxvrp.episodes import Episode
 from jaxvrp.show.reasons import Cause, Groups, Reasons, grouped
 from jaxvrp.spaces import ByRole, Discrete, agent_names
+from jaxvrp.story import Why
 
 FORMAT, VERSION = "jaxvrp-episode", 1
 
@@ -110,6 +111,17 @@ def common_entries(
             }
             for step, entry in enumerate(step_entries)
         ],
+    }
+
+
+def whys_of(reasons: Reasons, episode: Episode) -> dict[str, tuple[tuple[Why, ...], ...]]:
+    """By role, for each state of a `whole` episode and each agent that is there, why actions are masked."""
+    causes = jax.device_get(jax.jit(jax.vmap(reasons.explain))(episode.states))
+    masks, rows = episode.timesteps.action_mask, present_rows(episode.env, episode.timesteps.valid)
+    whys = [_why(reasons, causes, masks, step, rows) for step in range(len(episode.timesteps.terminated))]
+    return {
+        role: tuple(tuple(tuple((text, tuple(each)) for text, each in agent) for agent in why[role]) for why in whys)
+        for role in causes
     }
 
 
