@@ -40,15 +40,20 @@ def sample_masked(uniform: jax.Array, mask: jax.Array) -> jax.Array:
     return jnp.sum(rank <= chosen[..., None], axis=-1, dtype=jnp.int32)
 
 
-class RandomActor:
+class Memoryless:
+    """An actor that carries nothing from one decision to the next."""
+
+    def init(self, num_envs: int) -> Carry:
+        """See `Actor.init`."""
+        del num_envs
+        return ()
+
+
+class RandomActor(Memoryless):
     """Masked random play: uniform over the legal actions (or over a box)."""
 
     def __init__(self, env: Environment):
         self.roles = env.roles
-
-    def init(self, num_envs: int) -> Carry:
-        """See `Actor.init`."""
-        return ()
 
     def act(self, key: jax.Array, carry: Carry, state: State, timestep: TimeStep) -> tuple[ByRole, Carry]:
         """See `Actor.act`."""

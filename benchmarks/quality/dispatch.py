@@ -1,4 +1,4 @@
-"""Requests that arrive during the day: rules, planners, hindsight and a trained policy on the same days.
+"""Requests that arrive during the day: rules, re-planning, hindsight and a trained policy on the same days.
 
 python -m benchmarks.quality --env dispatch                                      # both scenarios
 python -m benchmarks.quality --env dispatch --env.scenario same_day --run DIR    # and a policy
@@ -26,8 +26,7 @@ from benchmarks.measure import Seconds, timed
 from benchmarks.quality import contest
 from benchmarks.quality.contest import SEED, Standings
 from jaxvrp.actor import Actor
-from jaxvrp.envs.dispatch.baselines.greedy import AcceptActor, CoverActor, RelocateActor, ThresholdActor
-from jaxvrp.envs.dispatch.baselines.rollout import RolloutActor
+from jaxvrp.envs.dispatch.baselines.greedy import AcceptActor, CoverActor, ThresholdActor
 from jaxvrp.envs.dispatch.baselines.search import replanned
 from jaxvrp.envs.dispatch.env import Dispatch
 from jaxvrp.envs.dispatch.plans import LOAD
@@ -155,22 +154,16 @@ def standings(env: Dispatch, run: Any, args: argparse.Namespace) -> Standings:
     field, rounds = Field(env, args.days), args.replan_rounds
     turns: dict[str, Callable[[], Played]] = {"accept": functools.partial(field.act, AcceptActor(), args.days)}
     # In `ride_pooling` the tuned threshold rule rejects nothing.
-    rules: dict[str, Actor] = {"threshold": ThresholdActor(env)}
-    if env.num_zones_each_way:
-        rules = {"relocate": RelocateActor(), "cover": CoverActor()}
-    turns |= {name: functools.partial(field.act, actor, args.days) for name, actor in rules.items()}
+    rule, actor = ("cover", CoverActor()) if env.num_zones_each_way else ("threshold", ThresholdActor(env))
+    turns[rule] = functools.partial(field.act, actor, args.days)
     replan = f"replan ({rounds} rounds)"
     replan_days = min(args.days, args.replan_days)
     turns[replan] = functools.partial(field.act, AcceptActor(), replan_days, rounds)
-    rule, actor = list(rules.items())[-1]
     turns[f"{rule}, {replan}"] = functools.partial(field.act, actor, replan_days, rounds)
     if run:
         policy = contest.actor_of(run)
         turns["policy"] = functools.partial(field.act, policy, args.days)
         turns[f"policy, {replan}"] = functools.partial(field.act, policy, replan_days, rounds)
-    for futures, ahead in args.rollouts if args.rollout_days else ():
-        name = f"rollout ({futures} x {ahead} requests)"
-        turns[name] = functools.partial(field.act, RolloutActor(env, futures, ahead), min(args.days, args.rollout_days))
     if args.hindsight_days and not env.travel_noise:
         name = f"hindsight ({args.hindsight_rounds} rounds)"
         days = min(args.days, args.hindsight_days)
@@ -279,30 +272,15 @@ def tables(args: argparse.Namespace, parameters: Mapping[str, Any]) -> Iterator[
         yield tuned(env, args.tune) if args.tune else standings(env, run, args)
 
 
-def _rollouts(text: str) -> list[tuple[int, int]]:
-    """`"1x1,2x30"`: futures, and requests of each."""
-    pairs = [entry.split("x") for entry in text.split(",")]
-    if not all(len(pair) == 2 and all(number.isdecimal() and int(number) for number in pair) for pair in pairs):
-        raise argparse.ArgumentTypeError(f"'{text}' is no list of rollouts; write 2x30 for 2 futures of 30 requests")
-    return [(int(futures), int(ahead)) for futures, ahead in pairs]
-
-
 def main(argv: Sequence[str]) -> None:
     """The command line."""
     words, parameters = split_mapping(argv, "env")
-    parser = contest.parser("dispatch", "Requests that arrive: rules, planners, hindsight and a policy, side by side.")
+    parser = contest.parser("dispatch", "Requests that arrive: rules, hindsight and a policy, side by side.")
     parser.add_argument("--env.KEY", metavar="VALUE", help="another value of one of its parameters")
     parser.add_argument("--run", help="run folder of train.mappo on dispatch, or a shipped policy")
     parser.add_argument("--days", type=positive, default=512, help="generated days (default: 512)")
     parser.add_argument("--replan_rounds", type=positive, default=10, help="of re-planning (default: 10)")
     parser.add_argument("--replan_days", type=positive, default=512, help="days for re-planning (default: 512)")
-    parser.add_argument("--rollout_days", type=int, default=8, help="days for the rollout; 0: none (default: 8)")
-    parser.add_argument(
-        "--rollouts",
-        type=_rollouts,
-        default="1x1,2x30",
-        help="futures and requests of each, of several rollouts (default: 1x1,2x30)",
-    )
     parser.add_argument("--hindsight_days", type=int, default=16, help="days for hindsight; 0: none (default: 16)")
     parser.add_argument("--hindsight_rounds", type=positive, default=1000, help="of its search (default: 1000)")
     parser.add_argument(

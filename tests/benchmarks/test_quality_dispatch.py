@@ -9,7 +9,6 @@ import jaxvrp
 from benchmarks.quality import dispatch
 from benchmarks.quality.__main__ import main
 from jaxvrp.envs.dispatch.baselines.greedy import AcceptActor
-from jaxvrp.io.command_line import UserError
 
 SMALL = ["--env.max_requests", "12", "--env.expected_requests", "10", "--env.num_vehicles", "2", "--env.max_stops", "4"]
 
@@ -18,13 +17,13 @@ SMALL = ["--env.max_requests", "12", "--env.expected_requests", "10", "--env.num
 @pytest.mark.parametrize("scenario", ["same_day", "ride_pooling"])
 def test_the_table_from_the_command_line(scenario, tmp_path, capsys):
     out = tmp_path / "out.json"
-    options = ["--days", "3", "--replan_rounds", "2", "--rollout_days", "2", "--hindsight_days", "2"]
-    rounds = ["--hindsight_rounds", "20", "--rollouts", "1x5", "--out", str(out)]
+    options = ["--days", "3", "--replan_rounds", "2", "--hindsight_days", "2"]
+    rounds = ["--hindsight_rounds", "20", "--out", str(out)]
     main(["--env", "dispatch", "--env.scenario", scenario, *SMALL, *options, *rounds])
     (table,) = json.loads(out.read_text())["tables"].values()
     rows = {row[0]: dict(zip(table[0], row, strict=True)) for row in table[1:]}
-    assert ("relocate" in rows) == ("threshold" not in rows) == (scenario == "ride_pooling")
-    assert {"accept", "replan (2 rounds)", "rollout (1 x 5 requests)", "hindsight (20 rounds)"} <= set(rows)
+    assert ("cover" in rows) == ("threshold" not in rows) == (scenario == "ride_pooling")
+    assert {"accept", "replan (2 rounds)", "hindsight (20 rounds)"} <= set(rows)
     assert rows["accept"]["days"] == "3" and rows["hindsight (20 rounds)"]["days"] == "2"
     assert rows["replan (2 rounds)"]["above replan"] == "+0.0 ± 0.0 %"
     assert "against that of replan (2 rounds)" in capsys.readouterr().out
@@ -51,9 +50,3 @@ def test_fleets_are_planned_again_from_the_command_line(monkeypatch, capsys):
     main(["--env", "dispatch", "--env.scenario", "same_day", *SMALL, "--fleets", "2"])
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines if line[:1].isdecimal()] == ["0", "5", "20", "0.01"]
-
-
-@pytest.mark.parametrize("words", ["2", "2x", "0x3", "2x3x4", "axb"])
-def test_no_list_of_rollouts_is_one_line(words):
-    with pytest.raises(UserError, match=f"'{words}' is no list of rollouts; write 2x30"):
-        main(["--env", "dispatch", "--rollouts", words])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from jaxvrp.envs.darp import notebook, plan, replay
-from jaxvrp.envs.darp.baselines import greedy
+from jaxvrp.envs.darp.baselines.greedy import NearestActor
 from jaxvrp.envs.darp.baselines.search import SearchActor
 from jaxvrp.envs.darp.baselines.timed_search import search_all, search_episode
 from jaxvrp.envs.darp.pictures.draw import render_episode, render_of_file
@@ -16,10 +16,7 @@ from jaxvrp.io import plan_files
 from jaxvrp.toolbox import Headline, InstanceFiles, Padding, ProblemSet, ReplayKind, Toolbox
 
 TOOLBOX = Toolbox(
-    baselines={
-        "nearest neighbour": lambda env: greedy.PriorityActor(greedy.distance),
-        "earliest deadline": lambda env: greedy.PriorityActor(greedy.deadline),
-    },
+    baselines={"nearest neighbour": lambda env: NearestActor()},
     planners={
         "search": SearchActor,
         "short search": lambda env: SearchActor(env, rounds=100),

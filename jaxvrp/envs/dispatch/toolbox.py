@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from jaxvrp.envs.dispatch import notebook, plan, replay
-from jaxvrp.envs.dispatch.baselines.greedy import AcceptActor, CoverActor, RelocateActor, ThresholdActor
-from jaxvrp.envs.dispatch.baselines.rollout import RolloutActor
+from jaxvrp.envs.dispatch.baselines.greedy import AcceptActor, CoverActor, ThresholdActor
 from jaxvrp.envs.dispatch.baselines.search import search_moment
 from jaxvrp.envs.dispatch.pictures import draw, render_episode
 from jaxvrp.envs.dispatch.problem.day_file import NamedDay
@@ -19,12 +18,10 @@ TOOLBOX = Toolbox(
     baselines={
         "accept": lambda env: AcceptActor(),
         "threshold": ThresholdActor,
-        "relocate": lambda env: RelocateActor(),
         "cover": lambda env: CoverActor(),
     },
     # Without zones nobody is sent anywhere; with them, the tuned threshold is none.
-    repeated=lambda env: ("threshold",) if env.num_zones_each_way else ("relocate", "cover"),
-    planners={"rollout": RolloutActor},
+    repeated=lambda env: ("threshold",) if env.num_zones_each_way else ("cover",),
     searches={plan.SEARCH: search_moment},
     headlines=(
         Headline("served_share", "served", curve="requests served", progress="served"),

@@ -27,7 +27,6 @@ REPLAY = ReplayKind(replay.export_episode, replay.check_episode, Path(__file__).
 TOOLBOX = Toolbox(
     baselines={"nearest neighbour": lambda env: NearestNeighbourActor()},
     planners={
-        "truck tour": lambda env: TourActor(env, functools.partial(plan_tours, method="truck"), with_drone=False),
         "TSP-ep": lambda env: TourActor(env, functools.partial(plan_tours, method="ep")),
         "TSP-ep-all": lambda env: TourActor(
             env, functools.partial(plan_tours, method="ep_all", **MANY), window=MANY["window"]

@@ -90,7 +90,7 @@ def answers():
         area=[[0, 0], [6, 6]],
     )
     instance = dispatch_as_computed(dispatch.pad(instance, 14, 3))
-    return env, *play(env, registry.toolbox_of(env).baselines["relocate"](env), instance, jax.random.key(3))
+    return env, *play(env, registry.toolbox_of(env).baselines["cover"](env), instance, jax.random.key(3))
 
 
 @pytest.fixture(scope="session")

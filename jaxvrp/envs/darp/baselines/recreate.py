@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from flax import struct
 
 from jaxvrp.envs.darp.baselines.lanes import Lanes, between, following, least, length_of, of_nodes, pick, where
-from jaxvrp.envs.darp.baselines.tour_test import keep_limits
+from jaxvrp.envs.darp.baselines.limits import keep_limits
 from jaxvrp.envs.darp.problem.instance import travel_time
 
 MOST_TESTS = 4  # places that are tested for one request where limits are enforced, the cheapest first; then it waits
@@ -203,7 +203,7 @@ def places(lanes: Lanes, stops: Stops, request: jax.Array, noise: tuple[jax.Arra
     """The cheapest drop-off for the pickup of a request (`i32[B]`) right after each stop.
 
     One walk goes on from all pickups at once, stop by stop, as far as any of them can get. Windows and capacity are
-    exact; of the ride, only the time on the way must fit, and the test of the tour decides about the rest.
+    exact; of the ride, only the time on the way must fit, and `limits` decides about the rest.
 
     `noise`, `f32[T, B]` each, is added to what a pickup and a drop-off cost after each stop.
 

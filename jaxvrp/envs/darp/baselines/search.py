@@ -24,6 +24,7 @@ from jaxvrp.envs.darp.env import Darp
 from jaxvrp.envs.darp.problem.figures import tightened
 from jaxvrp.envs.darp.problem.instance import Instance, as_float32
 from jaxvrp.envs.darp.rules import State
+from jaxvrp.search.annealing import geometric
 
 HEAT = (1.5, 0.05)
 """Temperatures of the first and the last round, in mean legs of the first plan; between them they fall by a factor."""
@@ -97,7 +98,7 @@ def begin_from(lanes: Lanes, sequence: jax.Array, key: jax.Array) -> Search:
 
 def heats(progress: jax.Array) -> jax.Array:
     """Temperatures, in mean legs of the first plan, of rounds at so much of a search, `f32[rounds]` in [0, 1]."""
-    return HEAT[0] * (HEAT[1] / HEAT[0]) ** progress
+    return geometric(*HEAT, progress)
 
 
 @jax.jit

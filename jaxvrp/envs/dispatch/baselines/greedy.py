@@ -1,31 +1,24 @@
-"""Baselines that look at the request at hand alone: accept, threshold, relocate, cover."""
+"""Baselines that look at the request at hand alone: accept, threshold, cover."""
 
 from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
 
-from jaxvrp.actor import Carry
+from jaxvrp.actor import Carry, Memoryless
 from jaxvrp.environment import TimeStep
 from jaxvrp.envs.dispatch import cover
 from jaxvrp.envs.dispatch.env import DISPATCHER, DRIVER, Dispatch
 from jaxvrp.envs.dispatch.plans import distance
-from jaxvrp.envs.dispatch.rules import State, cheapest, idle, zone_of
+from jaxvrp.envs.dispatch.rules import State, cheapest
 from jaxvrp.spaces import ByRole
 
-Number = float | jax.Array
 
-
-class AcceptActor:
+class AcceptActor(Memoryless):
     """Gives the request to the vehicle that it adds least travel to; rejects it if there is none.
 
     With `replan_rounds` in the environment this is the player that re-plans.
     """
-
-    def init(self, num_envs: int) -> Carry:
-        """Nothing to carry from one decision to the next."""
-        del num_envs
-        return ()
 
     def act(self, key: jax.Array, carry: Carry, state: State, timestep: TimeStep) -> tuple[ByRole, Carry]:
         """See `Actor.act`."""
@@ -64,35 +57,18 @@ class ThresholdActor(AcceptActor):
 
     def choose(self, state: State) -> jax.Array:
         """`i32[]`, see the class."""
-        return choose_by(state, self.district, self.floor, self.rate)
+        found, instance, value = state.offers, state.prepared.instance, state.request.value
+        allowed = found.feasible & (value >= self.floor) & (value >= self.rate * found.added)
+        if instance.depot is None:
+            return cheapest(state, allowed)
+        far = distance(state.request.dropoff, instance.depot) * state.prepared.pace[0] > self.district
+        first = cheapest(state, allowed & (instance.is_drone == far))
+        return jnp.where(first > 0, first, cheapest(state, allowed))
 
 
 TUNED = {"same_day": (12.0, 0.4, 0.06), "ride_pooling": (0.0, 0.0, 0.0)}
 """`district` (minutes), `floor` (value) and `rate` (value a minute): the best of small grids on 64 other days. In
 `ride_pooling` rejecting what adds much travel gains nothing, so the rule is `accept`."""
-
-
-class RelocateActor(AcceptActor):
-    """Accepts what fits; idle vehicles go where demand has been, in proportion.
-
-    A zone's share of the idle vehicles is its share of the pickups so far. Those beyond it leave the zone, each for a
-    zone that lacks vehicles, by chance in proportion to what it lacks.
-    """
-
-    def send(self, key: jax.Array, state: State) -> jax.Array:
-        """`i32[V]`, see the class."""
-        assert state.demand is not None
-        zones, free = state.num_zones_each_way, idle(state)
-        where = zone_of(state.prepared.fleet.area, zones, state.plans.goal)
-        is_there = (where == jnp.arange(zones * zones, dtype=jnp.int32)[:, None]) & free
-        here = jnp.sum(is_there, axis=-1, dtype=jnp.float32)
-        share = state.demand / jnp.maximum(jnp.sum(state.demand), 1.0) * jnp.sum(here)
-        rank = jnp.cumsum(is_there, axis=-1, dtype=jnp.float32)
-        is_surplus = (is_there & (rank > jnp.ceil(share)[:, None])).any(axis=0)
-        lack = jnp.cumsum(jnp.maximum(share - here, 0.0))
-        uniform = jax.random.uniform(key, (free.shape[0], 1), jnp.float32) * lack[-1]
-        target = jnp.minimum(jnp.sum(lack <= uniform, axis=-1, dtype=jnp.int32), zones * zones - 1)
-        return jnp.where(is_surplus & (lack[-1] > 0), 1 + target, 0)
 
 
 class CoverActor(AcceptActor):
@@ -106,14 +82,3 @@ class CoverActor(AcceptActor):
         """`i32[V]`, see the class."""
         del key
         return cover.sent(state)
-
-
-def choose_by(state: State, district: Number, floor: Number, rate: Number) -> jax.Array:
-    """`i32[]`, the dispatcher's action by the rule of `ThresholdActor`."""
-    found, instance, value = state.offers, state.prepared.instance, state.request.value
-    allowed = found.feasible & (value >= floor) & (value >= rate * found.added)
-    if instance.depot is None:
-        return cheapest(state, allowed)
-    far = distance(state.request.dropoff, instance.depot) * state.prepared.pace[0] > district
-    first = cheapest(state, allowed & (instance.is_drone == far))
-    return jnp.where(first > 0, first, cheapest(state, allowed))

@@ -7,7 +7,6 @@ Simulated annealing: rides by ruin and recreate (`jaxvrp.envs.dispatch.baselines
 from __future__ import annotations
 
 import functools
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,13 +21,16 @@ from jaxvrp.envs.dispatch.plans import Plans, Prepared
 from jaxvrp.envs.dispatch.replan import Planned
 from jaxvrp.envs.dispatch.schedule import planned_travel
 from jaxvrp.episodes import Episode
+from jaxvrp.search.annealing import geometric
+from jaxvrp.search.loop import anytime
+from jaxvrp.search.stop import Stop
 from jaxvrp.toolbox import Searched
 
 HEAT = 1.0, 0.15
 """Temperatures of the first and the last round, in mean minutes of travel to a stop; they fall by a factor."""
 
 ROUNDS = 128
-"""Rounds of one call, between which the clock is read."""
+"""Rounds of one call."""
 
 
 class Search(struct.PyTreeNode):
@@ -71,27 +73,22 @@ def begin(prepared: Prepared, plans: Plans) -> Search:
 def advance(search: Search, key: jax.Array, progress: jax.Array) -> Search:
     """The search after rounds at so much of all, `f32[rounds]` in [0, 1]."""
 
-    first, last = HEAT
-    heats = first * (last / first) ** progress[:, None] * search.mean_leg
+    heats = geometric(*HEAT, progress[:, None]) * search.mean_leg
     play = rides.advance if search.prepared.fleet.depot is None else parcels.advance
     now, best = play(search.prepared, search.now, search.best, key, heats)
     return search.replace(now=now, best=best)
 
 
-def search_moment(env: Dispatch, moment: Any, key: jax.Array, seconds: float) -> Iterator[Searched]:
-    """Plan a fleet again (`prepared` and `plans` of a moment) for so long; see `jaxvrp.toolbox.Search`."""
+def search_moment(env: Dispatch, moment: Any, key: jax.Array, stop: Stop | float) -> Iterator[Searched]:
+    """Plan a fleet again (`prepared` and `plans` of a moment); see `jaxvrp.toolbox.Search`."""
     single = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], (moment.prepared, moment.plans))
-    search = begin(*single)
-    jax.block_until_ready(advance(search, key, jnp.zeros(ROUNDS, jnp.float32)))  # compiled before the clock starts
-    start, now, pace = time.monotonic(), 0.0, 0.0
-    while now < seconds:
-        key, round_key = jax.random.split(key)
-        progress = np.clip(np.linspace(now, now + pace, ROUNDS, dtype=np.float32) / seconds, 0.0, 1.0)
-        search = jax.block_until_ready(advance(search, round_key, jnp.asarray(progress)))
-        before, now = now, time.monotonic() - start
-        pace = now - before
+
+    def play(search: Search, key: jax.Array, progress: np.ndarray) -> Search:
+        return advance(search, key, jnp.asarray(progress, jnp.float32))
+
+    for spent, search in anytime(play, begin(*single), key, stop, rounds=ROUNDS):
         best = jax.tree.map(lambda leaf: leaf[0], search.best)
-        yield Searched(now, float(best.total), {}, functools.partial(_planned, env, moment, best.plans))
+        yield Searched(spent.seconds, float(best.total), {}, functools.partial(_planned, env, moment, best.plans))
 
 
 def _planned(env: Dispatch, moment: Any, plans: Plans) -> Episode:

@@ -9,9 +9,7 @@ of two keep a CPU from working on many restarts at once. `N` parts, `R` restarts
 from __future__ import annotations
 
 import functools
-import itertools
 import math
-import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -29,6 +27,9 @@ from jaxvrp.envs.pcb.problem.board import Board, as_float32
 from jaxvrp.envs.pcb.problem.instance import Instance, obstructing
 from jaxvrp.envs.pcb.rules import State
 from jaxvrp.episodes import Episode, from_states
+from jaxvrp.search.annealing import Cycle, geometric
+from jaxvrp.search.loop import anytime
+from jaxvrp.search.stop import Stop
 from jaxvrp.toolbox import Searched
 
 BLOCK = 128
@@ -50,11 +51,10 @@ moves of any kind that also turn the part."""
 
 
 RESTARTS, BLOCKS = 32, 8
-"""Of an annealing by the clock: side by side, and blocks of moves in one call. The clock is read between calls."""
+"""Of an annealing by the clock: side by side, and blocks of moves in one call."""
 
-CYCLES = (0.0, 0.15, 1.0)
-"""After these shares of the time an annealing begins, or the last one ends: a hasty one, so that there is a placement
-early, then a slow one."""
+CYCLES = (Cycle(0.0, 0.15), Cycle(0.15, 1.0))
+"""A hasty annealing, so that there is a placement early, then a slow one."""
 
 
 class Poses(NamedTuple):
@@ -162,28 +162,24 @@ def anneal(
     return advance(board, annealing, keys, shares, widths=widths).best
 
 
-def anneal_episode(env: Pcb, instance: Instance, key: jax.Array, seconds: float) -> Iterator[Searched]:
-    """Anneal one board, see `jaxvrp.toolbox.Search`; programs are compiled first, and episodes are one step long."""
+def anneal_episode(env: Pcb, instance: Instance, key: jax.Array, stop: Stop | float) -> Iterator[Searched]:
+    """Anneal one board, see `jaxvrp.toolbox.Search`; episodes are one step long."""
     board = as_float32(instance.board)
-    play = jax.jit(functools.partial(advance, board, widths=net_widths(board)))
+    play_blocks = jax.jit(functools.partial(advance, board, widths=net_widths(board)))
     start = jax.jit(functools.partial(begin, board, num_restarts=RESTARTS))
-    annealing = start(key)
-    jax.block_until_ready(play(annealing, jax.random.split(key, BLOCKS), jnp.zeros(BLOCKS, jnp.float32)))
-    begun, now, pace = time.monotonic(), 0.0, 0.0
-    for since, until in itertools.pairwise(CYCLES):
-        key, start_key = jax.random.split(key)
-        annealing = start(start_key).replace(best=annealing.best)
-        while now < until * seconds:
-            key, block_key = jax.random.split(key)
-            progress = (np.linspace(now, now + pace, BLOCKS) / seconds - since) / (until - since)
-            shares = jnp.float32(np.clip(progress, 0.0, 1.0))
-            annealing = jax.block_until_ready(play(annealing, jax.random.split(block_key, BLOCKS), shares))
-            before, now = now, time.monotonic() - begun
-            pace = now - before
-            found = jax.device_get(annealing.best)
-            row = int(found.hpwl.argmin())
-            episode = functools.partial(_placed, env, instance, found.position[row], found.orientation[row])
-            yield Searched(now, float(found.hpwl[row]), {}, episode)
+
+    def play(annealing: Annealing, key: jax.Array, progress: np.ndarray) -> Annealing:
+        return play_blocks(annealing, jax.random.split(key, BLOCKS), jnp.asarray(progress, jnp.float32))
+
+    def renew(annealing: Annealing, key: jax.Array) -> Annealing:
+        return start(key).replace(best=annealing.best)
+
+    key, start_key = jax.random.split(key)
+    for spent, annealing in anytime(play, start(start_key), key, stop, rounds=BLOCKS, cycles=CYCLES, renew=renew):
+        found = jax.device_get(annealing.best)
+        row = int(found.hpwl.argmin())
+        episode = functools.partial(_placed, env, instance, found.position[row], found.orientation[row])
+        yield Searched(spent.seconds, float(found.hpwl[row]), {}, episode)
 
 
 def _placed(env: Pcb, instance: Instance, position: np.ndarray, orientation: np.ndarray) -> Episode:
@@ -219,7 +215,7 @@ def advance(
 
     def play_block(annealing: Annealing, drawn: tuple[jax.Array, jax.Array]) -> tuple[Annealing, None]:
         key, share = drawn
-        temperature, weight, reach = (first * (last / first) ** share for first, last in (TEMPERATURE, WEIGHT, REACH))
+        temperature, weight, reach = (geometric(*ends, share) for ends in (TEMPERATURE, WEIGHT, REACH))
         weight = weight / tables.unit * jnp.where(share > 1 - SETTLING, SETTLING_WEIGHT, 1.0)
         num_restarts = annealing.best.hpwl.shape[0]
         moves = _draw_moves(key, board, tables.unit * temperature, tables.unit * reach, num_restarts)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxvrp.actor import Carry
+from jaxvrp.actor import Carry, Memoryless
 from jaxvrp.environment import TimeStep
 from jaxvrp.envs.truck_drone.env import TruckDrone
 from jaxvrp.envs.truck_drone.physics import distance, recoverable
@@ -40,7 +40,7 @@ INERTIA = 0.1
 """By so much another place has to be better for the truck to leave, so that it does not swing to and fro."""
 
 
-class GreedyActor:
+class GreedyActor(Memoryless):
     """Plays `greedy_action`, or in `vrpd_tw` `dispatch`, on a batch; an `Actor` without memory or randomness.
 
     The rules, in the order in which they apply:
@@ -69,11 +69,6 @@ class GreedyActor:
 
     def __init__(self, env: TruckDrone):
         self.env = env
-
-    def init(self, num_envs: int) -> Carry:
-        """Remembers nothing."""
-        del num_envs
-        return ()
 
     def act(self, key: jax.Array, carry: Carry, state: World, timestep: TimeStep) -> tuple[dict[str, jax.Array], Carry]:
         """See `Actor.act`."""

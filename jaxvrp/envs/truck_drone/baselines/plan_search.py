@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -27,19 +26,25 @@ from jaxvrp.envs.truck_drone.baselines.held_choices import FREE, Played, play_he
 from jaxvrp.envs.truck_drone.env import TruckDrone
 from jaxvrp.envs.truck_drone.problem.instance import Instance
 from jaxvrp.envs.truck_drone.world import DELIVER, HOVER, STAY, World
+from jaxvrp.search.annealing import Cycle, geometric
+from jaxvrp.search.loop import anytime
+from jaxvrp.search.stop import Stop
 from jaxvrp.toolbox import Searched
 
 CHAINS, TRIES = 8, 2
 """Chains, and changed plans of each that are played in a round; wider costs as much for each episode."""
 
 ROUNDS = 8
-"""Of one call: the clock is read between calls."""
+"""Of one call."""
 
 HEAT = (4.0, 0.2)
 """Temperatures of the first and the last round, in units of the reward; between them they fall by a factor."""
 
-RESTARTS = (0.3, 0.6, 0.85)
-"""After these shares of the time all chains go on from the best plan of all."""
+STRAIGHTENING = 0.1
+"""The last share of the time, in which detours are taken out."""
+
+CYCLES = tuple(Cycle(*ends, *ends) for ends in itertools.pairwise((0.0, 0.3, 0.6, 0.85, 1.0 - STRAIGHTENING)))
+"""One annealing; at the beginning of each part of it all chains go on from the best plan of all."""
 
 LONGEST = 40.0
 """Most decisions that a choice is held for; durations are drawn uniformly by their logarithm."""
@@ -56,10 +61,6 @@ are written, holds for a while what all agents did."""
 
 TRUCK, FREED = 0.35, 0.15
 """How probable it is that a choice is the truck's, and that it is the dispatcher's again."""
-
-
-STRAIGHTENING = 0.1
-"""The last share of the time, in which detours are taken out."""
 
 FEWEST_ROUNDS = 4
 """Of taking detours out, whatever the time, as long as one helps."""
@@ -229,54 +230,48 @@ def search_episode(
     env: TruckDrone,
     instance: Instance,
     key: jax.Array,
-    seconds: float,
+    stop: Stop | float,
     *,
     chains: int = CHAINS,
     tries: int = TRIES,
-    clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[Searched]:
-    """Plan an episode of one instance; see `jaxvrp.toolbox.Search`. Programs are compiled before the clock starts.
+    """Plan an episode of one instance; see `jaxvrp.toolbox.Search`.
 
     Args:
         env, instance: what is played.
         key: typed key.
-        seconds: of searching.
+        stop: when; a number: after so many seconds. Programs are compiled before.
         chains: of the search; every chain begins with the dispatcher's episode.
         tries: changed plans of each chain that are played in a round.
-        clock: seconds from any point on.
     """
     instance = jax.tree.map(jnp.asarray, instance)
     played = play_held(env, instance, jnp.full((env.max_episode_steps, chains, 1 + env.num_drones), FREE, jnp.int32))
-    current = Chains(played, played.held, played.actions, played.total)
-    # Once for nothing, so that the search does not pay for compilation.
-    jax.block_until_ready(advance(env, instance, current, key, jnp.zeros(ROUNDS, jnp.float32), tries))
-    jax.block_until_ready(replayed(env, instance, current.actions[:, 0]))
-    best = jax.device_get(current.actions[:, 0])
+    first = Chains(played, played.held, played.actions, played.total)
+    best = jax.device_get(first.actions[:, 0])
+    # Compiled before the clock starts.
+    jax.block_until_ready(replayed(env, instance, first.actions[:, 0]))
     jax.block_until_ready(measured(env, instance, np.repeat(best[None], LANES, axis=0)))
-    start, now, restarts, pace = clock(), 0.0, 0, 0.0
-    while now < (1 - STRAIGHTENING) * seconds:
-        if restarts < len(RESTARTS) and now >= RESTARTS[restarts] * seconds:
-            restarts += 1
-            held = current.held[:, current.best.argmax()]
-            current = current.replace(
-                played=play_held(env, instance, jnp.broadcast_to(held[:, None], current.held.shape))
-            )
-        key, round_key = jax.random.split(key)
-        progress = np.linspace(now, now + pace, ROUNDS) / seconds
-        heat = HEAT[0] * (HEAT[1] / HEAT[0]) ** np.minimum(progress, 1.0)
-        current = jax.block_until_ready(advance(env, instance, current, round_key, jnp.float32(heat), tries))
-        before, now = now, clock() - start
-        pace = now - before
+
+    def play(current: Chains, key: jax.Array, progress: np.ndarray) -> Chains:
+        return advance(env, instance, current, key, jnp.float32(geometric(*HEAT, progress)), tries)
+
+    def renew(current: Chains, key: jax.Array) -> Chains:
+        del key
+        held = current.held[:, current.best.argmax()]
+        return current.replace(played=play_held(env, instance, jnp.broadcast_to(held[:, None], current.held.shape)))
+
+    for spent, current in anytime(play, first, key, stop, rounds=ROUNDS, cycles=CYCLES, renew=renew):
         best = jax.device_get(current.actions[:, int(current.best.argmax())])
-        yield Searched(now, -float(replayed(env, instance, best)), by_role(best))
-    least = -float(replayed(env, instance, best))
+        least = -float(replayed(env, instance, best))
+        yield Searched(spent.seconds, least, by_role(best))
     for rounds in itertools.count(1):
         straighter = straightened(env, instance, best)
         if straighter is None or (cost := -float(replayed(env, instance, straighter))) > least:
             return
-        now, least, best = clock() - start, cost, straighter
-        yield Searched(now, cost, by_role(best))
-        if now >= seconds and rounds >= FEWEST_ROUNDS:
+        spent.add(ROUNDS)
+        least, best = cost, straighter
+        yield Searched(spent.seconds, cost, by_role(best))
+        if spent.share >= 1 and rounds >= FEWEST_ROUNDS:
             return
 
 

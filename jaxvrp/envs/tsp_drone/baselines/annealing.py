@@ -9,7 +9,6 @@ first that is accepted: most are not, so that this is worth nearly as many steps
 from __future__ import annotations
 
 import functools
-import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
@@ -19,14 +18,17 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from jaxvrp.envs.tsp_drone.baselines.chains import MOST_CORES, among_rest, below
+from jaxvrp.envs.tsp_drone.baselines.chains import among_rest, below
 from jaxvrp.envs.tsp_drone.baselines.partition import Times, ends_of, make_times, partition_cost, tour_length
 from jaxvrp.envs.tsp_drone.baselines.planners import plan_actions
 from jaxvrp.envs.tsp_drone.baselines.tours import Planned, near_tours
 from jaxvrp.envs.tsp_drone.env import TspDrone
 from jaxvrp.envs.tsp_drone.problem.instance import Instance, as_float32
 from jaxvrp.envs.tsp_drone.rules import SLACK
-from jaxvrp.io.machine import num_cores
+from jaxvrp.search.annealing import geometric
+from jaxvrp.search.loop import anytime
+from jaxvrp.search.side_by_side import advanced, num_threads
+from jaxvrp.search.stop import Stop
 from jaxvrp.toolbox import Searched
 
 CHAINS, TRIES = 4, 16
@@ -41,7 +43,7 @@ NEAREST = 10
 """Nodes near a customer, to which changes bring it."""
 
 STEPS = 256
-"""Steps of one call; the clock is read between calls."""
+"""Steps of one call."""
 
 TEMPERATURE = (0.3, 0.03)
 """From the beginning to the end of the time, geometrically, in units of the makespan for each node."""
@@ -245,7 +247,7 @@ def plan_annealed(instances: Instance, key: jax.Array, *, steps: int = PLANNED.s
         chains = begin(of_one, begin_key, chains=PLANNED.chains, tries=PLANNED.tries, **parts)
         unit = chains.least.min() / (1 + of_one.customers[0])
         progress = jnp.linspace(0.0, 1.0, steps, dtype=jnp.float32)
-        heats = unit * TEMPERATURE[0] * (TEMPERATURE[1] / TEMPERATURE[0]) ** progress
+        heats = geometric(*TEMPERATURE, progress, unit)
         chains = advance(of_one, chains, key, heats, **parts)
         return chains.best[:, jax.lax.argmin(chains.least, 0, jnp.int32)]
 
@@ -264,34 +266,25 @@ def reversed_tours(tours: jax.Array) -> jax.Array:
     return jnp.where(position > 0, jnp.take_along_axis(tours, jnp.maximum(position, 0), axis=0), 0)
 
 
-def search_episode(env: TspDrone, instance: Instance, key: jax.Array, seconds: float) -> Iterator[Searched]:
+def search_episode(env: TspDrone, instance: Instance, key: jax.Array, stop: Stop | float) -> Iterator[Searched]:
     """Plan an episode of one instance, with chains on each core; see `jaxvrp.toolbox.Search`."""
     times = make_times(jax.tree.map(lambda leaf: leaf[None], as_float32(instance)))
     revisits = most_revisits(times.num_nodes) if env.allow_revisits else 0
-    threads = min(num_cores(), MOST_CORES)
+    threads = num_threads()
     begin_key, key = jax.random.split(key)
     parts = [begin(times, each, chains=CHAINS, revisits=revisits) for each in jax.random.split(begin_key, threads)]
+    best = _best(env, times, parts)  # compiled before the clock starts
     with ThreadPoolExecutor(threads) as pool:
 
-        def advanced(key: jax.Array, progress: np.ndarray) -> list[Chains]:
+        def play(parts: list[Chains], key: jax.Array, progress: np.ndarray) -> list[Chains]:
             unit = min(float(part.least.min()) for part in parts) / times.num_nodes
-            heats = jnp.asarray(unit * TEMPERATURE[0] * (TEMPERATURE[1] / TEMPERATURE[0]) ** progress, jnp.float32)
-            work = functools.partial(advance, times, revisits=revisits)
-            results = pool.map(lambda part, key: work(part, key, heats), parts, jax.random.split(key, threads))
-            return jax.block_until_ready(list(results))
+            heats = jnp.asarray(geometric(*TEMPERATURE, progress, unit), jnp.float32)
+            return advanced(pool, lambda part, key: advance(times, part, key, heats, revisits=revisits), parts, key)
 
-        advanced(key, np.ones(STEPS))
-        best = _best(env, times, parts)
-        start, now, pace = time.monotonic(), 0.0, 0.0
-        while now < seconds:
-            key, step_key = jax.random.split(key)
-            progress = np.linspace(now, now + pace, STEPS) / seconds
-            parts = advanced(step_key, np.minimum(progress, 1.0))
-            before, now = now, time.monotonic() - start
-            pace = now - before
-            found = min(float(part.least.min()) for part in parts)
-            best = _best(env, times, parts) if found < best[0] else best
-            yield Searched(now, *best)
+        for spent, found in anytime(play, parts, key, stop, rounds=STEPS):
+            if min(float(part.least.min()) for part in found) < best[0]:
+                best = _best(env, times, found)
+            yield Searched(spent.seconds, *best)
 
 
 def _best(env: TspDrone, times: Times, parts: Sequence[Chains]) -> tuple[float, dict[str, np.ndarray]]:

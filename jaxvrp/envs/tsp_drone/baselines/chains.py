@@ -7,7 +7,6 @@ all of them, and takes the first that is accepted. The best plans are in time.
 from __future__ import annotations
 
 import functools
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
@@ -17,18 +16,19 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from jaxvrp.io.machine import num_cores
+from jaxvrp.search.annealing import Cycle, geometric
+from jaxvrp.search.loop import anytime
+from jaxvrp.search.side_by_side import advanced, num_threads
+from jaxvrp.search.stop import Stop
 
 CHAINS = 4
 """On a core."""
 
 STEPS = 256
-"""Steps of one call; the clock is read between calls."""
+"""Steps of one call."""
 
 HEAD_START = (0.0, 0.4)
 """How far annealing is at the beginning of a cycle, in turn: plans are forgotten, or the best ones are improved."""
-
-MOST_CORES = 8
 
 
 class Method(NamedTuple):
@@ -100,47 +100,40 @@ class Annealed(NamedTuple):
 
 
 def anneal(
-    method: Method, tables: Any, codes: np.ndarray, key: jax.Array, seconds: float, nodes: int, late_unit: float
+    method: Method,
+    tables: Any,
+    codes: np.ndarray,
+    key: jax.Array,
+    stop: Stop | float,
+    *,
+    nodes: int,
+    late_unit: float,
 ) -> Iterator[Annealed]:
-    """Anneal a plan in time, `i32[P]`, for so long, with chains on each core; yields the best so far."""
-    units = ((method.temperature, 1.0), (method.fine, late_unit))
-    threads = min(num_cores(), MOST_CORES)
+    """Anneal a plan in time, `i32[P]`, until it is time to stop, with chains on each core; yields the best so far."""
+    threads = num_threads()
     repeated = jnp.repeat(jnp.asarray(codes)[:, None], CHAINS, axis=1)
     cost, late = method.price(tables, repeated)
     parts = [Chains(repeated, cost, late, repeated, cost)] * threads
     with ThreadPoolExecutor(threads) as pool:
 
-        def advanced(key: jax.Array, progress: np.ndarray) -> list[Chains]:
+        def play(parts: list[Chains], key: jax.Array, progress: np.ndarray) -> list[Chains]:
             unit = min(float(part.least.min()) for part in parts) / nodes
-            heats, fines = (
-                jnp.asarray(unit * first / size * (last / first) ** progress, jnp.float32)
-                for (first, last), size in units
-            )
-            keys = jax.random.split(key, threads)
-            results = pool.map(lambda part, key: advance(method, tables, part, key, heats, fines), parts, keys)
-            return jax.block_until_ready(list(results))
+            heats = jnp.asarray(geometric(*method.temperature, progress, unit), jnp.float32)
+            fines = jnp.asarray(geometric(*method.fine, progress, unit / late_unit), jnp.float32)
+            return advanced(pool, lambda part, key: advance(method, tables, part, key, heats, fines), parts, key)
 
-        advanced(key, np.ones(STEPS))
-        start = time.monotonic()
-        advanced(key, np.ones(STEPS))
-        pace, now = time.monotonic() - start, 0.0
-        cycles = max(1, round(seconds / (method.patience * nodes**2 * pace / STEPS)))
-        cycle, start = 0, time.monotonic()
-        while now < seconds:
-            if now >= (cycle + 1) * seconds / cycles:
-                cycle, parts = cycle + 1, _restarted(parts)
-            key, step_key = jax.random.split(key)
-            share = np.clip(np.linspace(now, now + pace, STEPS) / seconds * cycles - cycle, 0.0, 1.0)
-            head_start = HEAD_START[cycle % len(HEAD_START)]
-            parts = advanced(step_key, head_start + (1 - head_start) * share)
-            before, now = now, time.monotonic() - start
-            pace = now - before
-            best = min(parts, key=lambda part: float(part.least.min()))
-            yield Annealed(now, float(best.least.min()), np.asarray(best.best[:, int(best.least.argmin())]))
+        def cycles(steps: float) -> list[Cycle]:
+            count = max(1, round(min(steps / (method.patience * nodes**2), steps / STEPS)))
+            return [Cycle(k / count, (k + 1) / count, HEAD_START[k % len(HEAD_START)]) for k in range(count)]
+
+        for spent, found in anytime(play, parts, key, stop, rounds=STEPS, cycles=cycles, renew=_restarted):
+            best = min(found, key=lambda part: float(part.least.min()))
+            yield Annealed(spent.seconds, float(best.least.min()), np.asarray(best.best[:, int(best.least.argmin())]))
 
 
-def _restarted(parts: list[Chains]) -> list[Chains]:
+def _restarted(parts: list[Chains], key: jax.Array) -> list[Chains]:
     """Chains that go on from the best half of all of them, twice each."""
+    del key
     best = np.concatenate([np.asarray(part.best) for part in parts], axis=1)
     least = np.concatenate([np.asarray(part.least) for part in parts])
     order = np.argsort(least)[np.arange(len(least)) // 2]

@@ -5,24 +5,19 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from jaxvrp.actor import Carry
+from jaxvrp.actor import Carry, Memoryless
 from jaxvrp.environment import TimeStep
 from jaxvrp.envs.tsp_drone.problem.instance import drone_time, truck_time
 from jaxvrp.envs.tsp_drone.problem.operations import FIRST_SERVE, MEET, STAY_WITH_TRUCK
 from jaxvrp.envs.tsp_drone.rules import State
 
 
-class NearestNeighbourActor:
+class NearestNeighbourActor(Memoryless):
     """The truck goes to the nearest customer, the drone flies to the nearest of the others, and they meet at once.
 
     Nearest in time, as far as the masks allow. If all customers are served, the truck goes home; if the drone cannot
     reach it there, to the nearest node where it can.
     """
-
-    def init(self, num_envs: int) -> Carry:
-        """Nothing to carry from one decision to the next."""
-        del num_envs
-        return ()
 
     def act(self, key: jax.Array, carry: Carry, state: State, timestep: TimeStep) -> tuple[dict[str, jax.Array], Carry]:
         """See `Actor.act`."""

@@ -21,6 +21,7 @@ from jaxvrp.envs.tsp_drone.baselines.chains import Method, anneal, below
 from jaxvrp.envs.tsp_drone.problem.instance import Instance, as_float32, distance
 from jaxvrp.envs.tsp_drone.problem.operations import Operation, operations_to_actions
 from jaxvrp.envs.tsp_drone.tours import TruckDroneTours
+from jaxvrp.search.stop import Stop
 from jaxvrp.toolbox import Searched
 
 TRIES = 32
@@ -268,8 +269,8 @@ class SearchedTours(NamedTuple):
     tours: list[list[Operation]]
 
 
-def search_tours(instance: Instance, key: jax.Array, seconds: float) -> Iterator[SearchedTours]:
-    """Search a plan for an instance with time windows for so long, chains on each core; yields the best so far."""
+def search_tours(instance: Instance, key: jax.Array, stop: Stop | float) -> Iterator[SearchedTours]:
+    """Search a plan for an instance with time windows until it is time to stop, chains on each core."""
     count = int(np.asarray(instance.exists).sum())
     if count == 1:
         yield SearchedTours(0.0, 0.0, [])
@@ -280,13 +281,14 @@ def search_tours(instance: Instance, key: jax.Array, seconds: float) -> Iterator
     }
     instance = Instance(**trimmed)
     tables, horizon = make_tables(as_float32(instance)), float(instance.closes[0] - instance.opens[0])
-    for found in anneal(METHOD, tables, first_codes(instance), key, seconds, count, horizon or 1.0):
+    how = {"nodes": count, "late_unit": horizon or 1.0}
+    for found in anneal(METHOD, tables, first_codes(instance), key, stop, **how):
         yield SearchedTours(found.seconds, found.cost, tours_of(found.codes, count))
 
 
-def search_episode(env: TruckDroneTours, instance: Instance, key: jax.Array, seconds: float) -> Iterator[Searched]:
+def search_episode(env: TruckDroneTours, instance: Instance, key: jax.Array, stop: Stop | float) -> Iterator[Searched]:
     """Plan all tours of an instance; see `jaxvrp.toolbox.Search`."""
-    for found in search_tours(instance, key, seconds):
+    for found in search_tours(instance, key, stop):
         actions = operations_to_actions([operation for tour in found.tours for operation in tour])
         # Of one length, so that plans are played by one program; what follows the end of an episode changes nothing.
         rest = env.max_episode_steps - len(actions["truck"])

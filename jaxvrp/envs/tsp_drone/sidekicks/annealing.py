@@ -24,6 +24,7 @@ from jaxvrp.envs.tsp_drone.sidekicks.env import TRUCK, FlyingSidekicks
 from jaxvrp.envs.tsp_drone.sidekicks.instance import Instance, as_float32, trim
 from jaxvrp.envs.tsp_drone.sidekicks.rules import DRIVE, LAUNCH, NOTHING, RECOVER, SERVE
 from jaxvrp.episodes import Episode, from_states
+from jaxvrp.search.stop import Stop
 from jaxvrp.toolbox import Searched
 
 NEAREST = 10
@@ -202,7 +203,7 @@ def actions_of(env: FlyingSidekicks, instance: Instance, codes: np.ndarray) -> n
     return actions[kind != NOTHING, None].astype(np.int32)
 
 
-def search_episode(env: FlyingSidekicks, instance: Instance, key: jax.Array, seconds: float) -> Iterator[Searched]:
+def search_episode(env: FlyingSidekicks, instance: Instance, key: jax.Array, stop: Stop | float) -> Iterator[Searched]:
     """Plan an episode of an instance; see `jaxvrp.toolbox.Search`.
 
     The masks forbid some plans, see `rules.allowed`: states come from the rules alone.
@@ -215,7 +216,7 @@ def search_episode(env: FlyingSidekicks, instance: Instance, key: jax.Array, sec
     tables, codes, start = make_tables(trimmed), first_codes(trimmed), env.init_state(instance)
     endurance = np.asarray(trimmed.endurance)
     late_unit = float(endurance[np.isfinite(endurance)].max(initial=0.0)) or 1.0
-    for found in anneal(METHOD, tables, codes, key, seconds, trimmed.num_nodes, late_unit):
+    for found in anneal(METHOD, tables, codes, key, stop, nodes=trimmed.num_nodes, late_unit=late_unit):
         if found.cost < best:
             best, actions = found.cost, actions_of(env, trimmed, found.codes)
         episode = functools.partial(_played, env, instance, start, actions)

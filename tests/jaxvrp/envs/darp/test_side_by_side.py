@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from jaxvrp.envs.darp import stack
-from jaxvrp.envs.darp.baselines import recreate, ruin, search, tour_test
+from jaxvrp.envs.darp.baselines import limits, recreate, ruin, search
 from tests.jaxvrp.envs.darp.small_instances import NODES, VEHICLES, PlainTours, padded
 
 TRIES, STOPS, REQUESTS = 24, NODES + VEHICLES + 1, NODES // 2
@@ -51,10 +51,10 @@ def drawn_tours():
 @pytest.mark.slow("2")
 def test_the_test_of_tours_finds_out_who_keeps_all_limits(short, monkeypatch):
     """Also where only some tours fit into the smaller program."""
-    monkeypatch.setattr(tour_test, "SHORT", short)
+    monkeypatch.setattr(limits, "SHORT", short)
     sequence, kept = drawn_tours()
     lanes = begun(True)[1].lanes
-    test = jax.jit(lambda stop: tour_test.keep_limits(lanes, jnp.asarray(sequence), stop))
+    test = jax.jit(lambda stop: limits.keep_limits(lanes, jnp.asarray(sequence), stop))
     for stop in (0, 2):
         np.testing.assert_array_equal(test(jnp.full(len(kept), stop, jnp.int32)), kept)
     assert 0.2 < kept.mean() < 0.8

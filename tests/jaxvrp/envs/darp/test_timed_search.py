@@ -1,7 +1,5 @@
 """The search by the clock: plans only get better, until time is up; and it restarts from the best of its chains."""
 
-import itertools
-
 import jax
 import numpy as np
 import pytest
@@ -9,9 +7,10 @@ import pytest
 from jaxvrp.envs.darp import stack
 from jaxvrp.envs.darp.baselines import search, timed_search
 from jaxvrp.envs.darp.problem.solution import solution_report
+from jaxvrp.search.stop import Rounds
 from tests.jaxvrp.envs.darp.small_instances import TOLERANCE, padded
 
-PENALTY, TRIES, SECONDS = 30.0, 4, 10.0
+PENALTY, TRIES, CALLS, ROUNDS = 30.0, 4, 10, 4
 
 
 @pytest.fixture(scope="module")
@@ -22,17 +21,14 @@ def instances():
 
 @pytest.fixture(scope="module")
 def found(instances):
-    """All that a search yields whose clock goes on by a second whenever it is read."""
-    ticks = itertools.count()
-    how = {"tries": TRIES // 2, "threads": 2, "limits": True, "penalty": PENALTY, "clock": lambda: float(next(ticks))}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(timed_search, "ROUNDS", 4)
-        return list(timed_search.search_for(stack(instances), jax.random.key(0), SECONDS, **how))
+    """All that a search of so many calls yields."""
+    how = {"tries": TRIES // 2, "threads": 2, "rounds": ROUNDS, "limits": True, "penalty": PENALTY}
+    return list(timed_search.search_for(stack(instances), jax.random.key(0), Rounds(CALLS * ROUNDS), **how))
 
 
 @pytest.mark.slow
-def test_it_ends_when_time_is_up(found):
-    assert [each.seconds for each in found] == list(range(1, int(SECONDS) + 1))
+def test_it_reports_after_every_call(found):
+    assert len(found) == CALLS and (np.diff([each.seconds for each in found]) > 0).all()
 
 
 @pytest.mark.slow
@@ -54,23 +50,9 @@ def test_the_plans_cost_what_is_said_and_keep_all_limits(found, instances):
 
 @pytest.mark.parametrize(("rounds", "skipped"), [(0, 0.8), (500, 0.5), (1000, 0.0), (10**6, 0.0)])
 def test_with_little_time_annealing_begins_cooler(rounds, skipped):
-    assert timed_search.share_skipped(rounds, requests=40) == pytest.approx(skipped)
-    assert timed_search.progress_of(0.0, 0, skipped) == skipped
-    assert timed_search.progress_of(0.9999, 2, skipped) == pytest.approx(1, abs=1e-3)
-
-
-def test_annealing_cools_in_every_cycle_and_begins_each_cooler():
-    shares = np.linspace(0, 0.999, 400)
-    begins = [begin for begin, *_ in timed_search.CYCLES]
-    cycle = np.searchsorted(begins, shares, side="right") - 1
-    progress = np.array(
-        [timed_search.progress_of(share, int(of), 0.0) for share, of in zip(shares, cycle, strict=True)]
-    )
-    starts = [progress[cycle == of][0] for of in range(len(begins))]
-    assert starts == sorted(starts) and starts[0] == 0
-    for of in range(len(begins)):
-        assert (np.diff(progress[cycle == of]) > 0).all()
-        assert progress[cycle == of][-1] > 0.97
+    cycles = timed_search.cycles_of(rounds, requests=40)
+    assert [cycle.first for cycle in cycles] == pytest.approx([max(first, skipped) for first in (0.0, 0.4, 0.6)])
+    assert [cycle.last for cycle in cycles] == [1.0] * 3
 
 
 def test_chains_restart_from_the_best_quarter_of_their_instance_in_all_searches(instances):
