@@ -54,11 +54,7 @@ LINES, FILES = "tspd_bogyrbayeva", "tspd_agatz"
 
 HEAD = ("player", "instances", "makespan", "gap", "feasible", "s/instance", "CPU s/instance")
 
-ALONE = "truck tour"
-"""The planner that leaves the drone on board."""
-
 PLANNERS: dict[str, Callable[[Instance, jax.Array], Planned]] = {
-    ALONE: functools.partial(plan_tours, method="truck"),
     "TSP-ep": functools.partial(plan_tours, method="ep"),
     "TSP-ep-all": functools.partial(plan_tours, method="ep_all"),
     "annealing": plan_annealed,
@@ -266,7 +262,7 @@ def attempted(
 def planned(instances: Instance, name: str) -> ByRole:
     """The actions `{role: i32[E, T]}` of a planner, of the names of `PLANNERS`."""
     found = PLANNERS[name](instances, jax.random.key(SEED))
-    return plan_actions(found.times, found.tours, with_drone=name != ALONE)
+    return plan_actions(found.times, found.tours)
 
 
 def standings(
@@ -295,7 +291,7 @@ def standings(
         attempt = functools.partial(attempted, env, actor, computed)
         best, seconds = timed(lambda: contest.best_of(attempt, jax.random.key(SEED), tries))
         orders = jnp.asarray(best["order"][1]).T
-        partitioned = plan_actions(make_times(computed), orders, with_drone=True)
+        partitioned = plan_actions(make_times(computed), orders)
         return [checked(best["plan"][1], seconds), checked(partitioned, seconds)]
 
     def plan(name: str) -> list[Plans]:

@@ -27,7 +27,7 @@ class Seconds:
 
 @dataclass(frozen=True)
 class Rounds:
-    """Stops after so many rounds: the same plans on every machine that computes alike."""
+    """Stops after so many rounds: the same plans again on the same machine."""
 
     limit: int
 

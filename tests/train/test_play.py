@@ -59,7 +59,6 @@ def test_whoever_plays_without_training_has_a_name():
     assert list(play.players(jaxvrp.make("darp"))) == [
         "greedy",
         "nearest neighbour",
-        "earliest deadline",
         "random",
         "search",
         "short search",

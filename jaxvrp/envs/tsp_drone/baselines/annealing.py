@@ -291,5 +291,5 @@ def _best(env: TspDrone, times: Times, parts: Sequence[Chains]) -> tuple[float, 
     """What the best tour costs, and its actions."""
     best = min(parts, key=lambda part: float(part.least.min()))
     tour = best.best[:, best.least.argmin()][:, None]
-    actions = jax.device_get(plan_actions(times, tour, with_drone=True, window=window_of(times.num_nodes)))
+    actions = jax.device_get(plan_actions(times, tour, window=window_of(times.num_nodes)))
     return float(best.least.min()), {role: plan[0, : env.max_episode_steps, None] for role, plan in actions.items()}

@@ -19,17 +19,15 @@ from jaxvrp.envs.tsp_drone.problem.operations import FIRST_SERVE, MEET, STAY_WIT
 from jaxvrp.envs.tsp_drone.rules import State
 
 
-@functools.partial(jax.jit, static_argnames=("with_drone", "window"))
-def plan_actions(
-    times: Times, tours: jax.Array, *, with_drone: bool, window: int | None = None
-) -> dict[str, jax.Array]:
+@functools.partial(jax.jit, static_argnames="window")
+def plan_actions(times: Times, tours: jax.Array, *, window: int | None = None) -> dict[str, jax.Array]:
     """Tours `i32[P, I]` as the agents play them, `{"drone": i32[I, 2 P - 2], "truck": i32[I, 2 P - 2]}`.
 
-    By their best partition (`window` as for `plan_tours`), or, not `with_drone`, with the drone on board. The actions
-    are 0 where it is the other agent's turn, and beyond the end.
+    By their best partition (`window` as for `plan_tours`). The actions are 0 where it is the other agent's turn, and
+    beyond the end.
     """
     window = times.num_nodes if window is None else min(window, times.num_nodes)
-    cuts = partition(times, tours, jnp.arange(tours.shape[1], dtype=jnp.int32), window if with_drone else 1)
+    cuts = partition(times, tours, jnp.arange(tours.shape[1], dtype=jnp.int32), window)
     drone, truck = jax.vmap(_actions, in_axes=(1, 1, 1, 0))(tours, cuts.start, cuts.drone, ends_of(tours))
     return {"drone": drone, "truck": truck}
 
@@ -73,12 +71,11 @@ class TourActor:
         env: TspDrone,
         plan: Callable[[Instance, jax.Array], Planned],
         *,
-        with_drone: bool = True,
         window: int | None = None,
     ):
-        """For episodes of `env`, as `plan` has them (instances `[I]` and a key); the others as for `plan_actions`."""
+        """For episodes of `env`, as `plan` has them (instances `[I]` and a key); `window` as for `plan_actions`."""
         self.env, self.plan = env, plan
-        self.actions_of = functools.partial(plan_actions, with_drone=with_drone, window=window)
+        self.actions_of = functools.partial(plan_actions, window=window)
 
     def init(self, num_envs: int) -> Carry:
         """Plans, `i32[E, T]` of each role, and whether they are made, `bool[E]`."""

@@ -99,7 +99,7 @@ def _look(
     return (jnp.where(better, tour, best_tours), jnp.minimum(cost.min(axis=0), least)), None
 
 
-def _truck_tours(times: Times, key: jax.Array, starts: int) -> jax.Array:
+def truck_tours(times: Times, key: jax.Array, starts: int) -> jax.Array:
     """Short tours of the truck alone, `i32[n + 1, I]`: the best of so many local searches."""
     count, nodes = times.barred.shape
     repeated = jax.tree.map(lambda leaf: jnp.tile(leaf, (starts,) + (1,) * (leaf.ndim - 1)), times)
@@ -149,8 +149,8 @@ def plan_tours(
     Args:
         instances: `[I]`, padded or not.
         key: typed key, of the tours from which the search starts.
-        method: `"truck"`, a short tour without a drone; `"ep"`, the same with its best partition; `"ep_all"`, the local
-            search over tours by what their best partition costs, from there.
+        method: `"ep"`, a short tour of the truck alone with its best partition; `"ep_all"`, the local search over tours
+            by what their best partition costs, from there.
         starts: searches for the truck's tour.
         window: most positions of an operation; None: all, so that partitions are exact.
         hasty: of `"ep_all"`: go on from the best of every batch of moves, not from the best of all: fewer rounds, and
@@ -159,9 +159,7 @@ def plan_tours(
     times = make_times(jax.vmap(as_float32)(instances))
     window = times.num_nodes if window is None else min(window, times.num_nodes)
     of = jnp.arange(times.customers.shape[0], dtype=jnp.int32)
-    tours = _truck_tours(times, key, starts)
-    if method == "truck":
-        return Planned(times, tours, tour_length(times, tours, of))
+    tours = truck_tours(times, key, starts)
 
     def price(tours: jax.Array, of: jax.Array) -> jax.Array:
         return partition_cost(times, tours, of, window)[0]
