@@ -3,9 +3,11 @@
 `python -m jaxvrp.show EPISODE.json [-o PAGE.html]` draws any episode file, without the learners.
 """
 
+from jaxvrp.show.animation import write_picture
 from jaxvrp.show.common import FORMAT, VERSION, with_insight
 from jaxvrp.show.episode_format import check, read_episode, write_episode
 from jaxvrp.show.export import export_episode, html_of, page, save, write_page
+from jaxvrp.show.figure import draw_chart, draw_map, draw_story
 from jaxvrp.show.files import STILLS, save_still
 
 __all__ = [
@@ -13,6 +15,9 @@ __all__ = [
     "STILLS",
     "VERSION",
     "check",
+    "draw_chart",
+    "draw_map",
+    "draw_story",
     "export_episode",
     "html_of",
     "page",
@@ -22,4 +27,5 @@ __all__ = [
     "with_insight",
     "write_episode",
     "write_page",
+    "write_picture",
 ]

@@ -26,8 +26,8 @@ RIGHT, WRONG = "#008F68", LOST
 INK, NOTE, EDGE = "#222222", "#6B727A", "#6B727A"
 """Words, words that matter less, and the edge of what is pale."""
 
-GROUND, FRAME, GRID, PALE = "#F5F7F9", "#C9CDD2", "#EEF0F2", "#D5D9DD"
-"""The ground of a map, the line around it, lines across a chart, and lines behind other lines."""
+GROUND, FRAME, GRID, PALE, FAINT = "#F5F7F9", "#C9CDD2", "#EEF0F2", "#D5D9DD", "#E4E7EA"
+"""The ground of a map, the line around it, lines across a chart, lines behind other lines, and places to stop."""
 
 SERIES = (BLUE, ORANGE, GREEN, PURPLE, SKY, INDIGO, WINE, UMBER)
 """Of vehicles, nets, curves: where only red has a meaning."""

@@ -18,6 +18,9 @@ from jaxvrp.show.palette import EDGE, INK
 SCALE_BAR = 0.28
 """Of the width of a map, the most that its scale bar takes."""
 
+SMALLEST_LETTERS = 6.5
+"""Pixels; smaller letters are left out."""
+
 
 def new_figure(width: float, height: float, dpi: float) -> Any:
     """A white figure of that size in inches, for the Agg renderer."""
@@ -73,6 +76,11 @@ def axes_of(ax: Any, width: float, height: float, dpi: float, margins: tuple[flo
 def points_high(axes: Any) -> float:
     """The height of axes in typographic points."""
     return float(axes.get_window_extent().height / axes.figure.dpi * 72)
+
+
+def legible(axes: Any, size: float) -> float:
+    """The size of letters, in points: `size`, or 0 (none) if they would be too small to read."""
+    return size if size * axes.figure.dpi / 72 >= SMALLEST_LETTERS else 0.0
 
 
 def inches_square(axes: Any) -> float:

@@ -22,8 +22,7 @@ function noteOf({ view, episode: { player: name } }) {
 /** What a pane shows: map, cards, charts. */
 function prepare(each) {
   enter(each);
-  const makeView = episode.story ? storyView : VIEWS[episode.kind];
-  each.view = makeView((time, mode) => seekIn(each, time, mode));
+  each.view = VIEWS[episode.kind]((time, mode) => seekIn(each, time, mode));
   each.modes = each.view.modes ?? [{ id: "steps", name: "", length: LAST }];
   each.shortfalls = shortfallCard();
   each.cards = each.view.cards.map(agentCard);
@@ -122,8 +121,7 @@ function listEvents() {
     const who = panes.length > 1 ? `${event.pane.episode.player ?? event.pane.at + 1}: ` : "";
     enter(event.pane);
     const { step } = steps[event.at];
-    const when = event.when ?? (episode.clock ? moment(step) : step);
-    button.textContent = `${when} · ${who}${event.text}`;
+    button.textContent = `${episode.clock ? moment(step) : step} · ${who}${event.text}`;
     button.addEventListener("click", () => seekIn(event.pane, event.at, "steps"));
     event.words = button.textContent;
   }

@@ -9,10 +9,9 @@ import itertools
 import numpy as np
 import pytest
 
-from jaxvrp.envs.darp.pictures import plan_figure as darp
 from jaxvrp.envs.pcb.pictures import board_view as pcb
-from jaxvrp.envs.truck_drone.pictures import route_map
 from jaxvrp.show import palette, stills
+from jaxvrp.show.looks import SHADES, WINDOWS
 
 LMS = np.array([[17.8824, 43.5161, 4.11935], [3.45565, 27.1554, 3.86714], [0.0299566, 0.184309, 1.46709]])
 """Cone responses to linear red, green and blue; table of the paper."""
@@ -45,8 +44,8 @@ def difference(one, other):
 STATUS = (palette.ON_TIME, palette.LATE, palette.WAITING, palette.LOST)
 
 BESIDE_EACH_OTHER = {
-    "drones, customers, truck, map": (*route_map.DRONE_COLOURS, *STATUS, palette.INK, palette.GROUND),
-    "vehicles, faults, words": (*darp.COLOURS, palette.WRONG, palette.INK, palette.WAITING, palette.GROUND),
+    "drones, customers, truck, map": (*palette.BESIDE_STATUS, *STATUS, palette.INK, palette.GROUND),
+    "vehicles, faults, words": (*palette.SERIES, palette.WRONG, palette.INK, palette.WAITING, palette.GROUND),
     "nets, faults, power": (*pcb.COLOURS, palette.WRONG, pcb.POWER, "#ffffff"),
     "truck, drone, nobody": (*palette.SERIES[:2], palette.WAITING, palette.INK, palette.GROUND),
     "states in notebooks": (*stills.AGENT_COLOURS[:5], palette.ON_TIME, stills.WAITING, palette.LOST),
@@ -60,7 +59,7 @@ def test_colours_beside_each_other_are_apart(where):
     assert min(found.values()) >= 12, sorted(found.items(), key=lambda item: item[1])[:5]
 
 
-@pytest.mark.parametrize("grounds", [route_map.SHADES.values(), (darp.PICKUP_WINDOW, darp.DROP_OFF_WINDOW)])
+@pytest.mark.parametrize("grounds", [SHADES.values(), WINDOWS.values()])
 def test_pale_grounds_are_apart(grounds):
     assert min(difference(*pair) for pair in itertools.combinations(grounds, 2)) >= 8
 

@@ -1,0 +1,146 @@
+"""Small stories for tests of what draws them."""
+
+import dataclasses
+
+from jaxvrp.story import (
+    Activity,
+    Aim,
+    Bar,
+    Counts,
+    Dot,
+    Levels,
+    Place,
+    Row,
+    Rows,
+    Standing,
+    Story,
+    Units,
+    Vehicle,
+)
+
+
+def _end(kind, request, position, *standings):
+    told = tuple(Standing(*standing) for standing in standings)
+    return Place(f"{kind} {request}", str(request), kind, position, told, deadline=6.0)
+
+
+RIDES = Story(
+    title="Dial-a-ride: three requests",
+    summary=(("cost", "12.3"), ("served", "2 of 3 requests"), ("vehicles", "2 of 2")),
+    verdict="not feasible: unserved 1 (first: pickup 3)",
+    is_feasible=False,
+    units=Units("min", "km"),
+    span=(0.0, 10.0),
+    clocks=(0.0, 9.0),
+    places=(
+        Place("depot", "", "depot", (0.0, 0.0)),
+        _end("pickup", 1, (2.0, 0.0), (0.0, "open"), (2.0, "served", 0)),
+        _end("drop-off", 1, (8.0, 1.0), (0.0, "open"), (8.1, "late", 0)),
+        _end("pickup", 2, (1.0, 6.0), (0.0, "open"), (6.1, "served", 1)),
+        _end("drop-off", 2, (1.0, 3.0), (0.0, "open"), (9.1, "served", 1)),
+        _end("pickup", 3, (5.0, 5.0), (0.0, "open"), (10.0, "lost")),
+        _end("drop-off", 3, (5.1, 5.1), (0.0, "open"), (10.0, "lost")),
+    ),
+    vehicles=(
+        Vehicle(
+            "vehicle 0", "", "vehicle", 0, ((0.0, (0.0, 0.0)), (2.0, (2.0, 0.0)), (8.1, (8.0, 1.0))),
+            levels=((0.0, 0), (2.0, 3), (8.1, 0)), capacity=2.0, level_name="on board",
+        ),
+        Vehicle(
+            "vehicle 1", "", "vehicle", 1, ((0.0, (0.0, 0.0)), (6.1, (1.0, 6.0)), (9.1, (1.0, 3.0))),
+            levels=((0.0, 0), (6.1, 1), (9.1, 0)), capacity=2.0, level_name="on board",
+        ),
+    ),
+    charts=(
+        Levels("Passengers on board", (0, 1)),
+        Rows(
+            "Requests",
+            (
+                Row(
+                    "1",
+                    (Bar(0.0, 6.0, "window", where=0.2, thick=0.36), Bar(2.0, 8.1, "late ride", 0, thick=0.0)),
+                    (Dot(2.0, "service", 0, 0.2, "pickup"), Dot(8.1, "late", 0, -0.2, "drop-off")),
+                    0,
+                    "late by 2.1",
+                ),
+                Row("2", (Bar(6.1, 9.1, "ride", 1, thick=0.0),), (Dot(6.1, "service", 1), Dot(9.1, "service", 1)), 1),
+                Row("3", note="not served"),
+            ),
+            (("window", "window of the pickup"), ("ride", "ride"), ("service", "service begins"), ("late", "late")),
+        ),
+        Counts("Answers", (("accepted", "on time", (1.0, 2.0)), ("rejected", "lost", (3.0,)))),
+    ),
+    lost=(("request 3", "never fetched"),),
+)  # fmt: skip
+"""Two vehicles, a late service, a request that nobody serves, an overload."""
+
+FLIGHTS = Story(
+    title="A truck with two drones",
+    summary=(("served", "2 of 3"), ("on time", "1")),
+    verdict="",
+    is_feasible=True,
+    units=Units("step", "map units"),
+    span=(0.0, 20.0),
+    clocks=tuple(map(float, range(11))),
+    places=(
+        Place("node 0", "", "node", (0.5, 0.5)),
+        Place("customer 0", "0", "customer", (0.5, -0.5), (Standing(0, "open"), Standing(4, "served", 1)), deadline=8),
+        Place(
+            "customer 1", "1", "customer", (-0.5, 0.5),
+            (Standing(0, "closed"), Standing(2, "open"), Standing(5, "overdue"), Standing(7, "late", 2)), deadline=5,
+        ),
+        Place("customer 2", "2", "customer", (0.9, 0.9), (Standing(3, "open"), Standing(10, "lost")), deadline=9),
+    ),
+    vehicles=(
+        Vehicle("truck", "", "truck", None, ((0.0, (0.0, 0.0)), (10.0, (0.6, 0.0)))),
+        Vehicle(
+            "drone_0", "0", "drone", 0,
+            ((0.0, (0.0, 0.0)), (2.0, (0.12, 0.0)), (4.0, (0.5, -0.5)), (6.0, (0.36, 0.0)), (10.0, (0.6, 0.0))),
+            hosts=((0.0, 0), (2.0, None), (6.0, 0)),
+            levels=((0.0, 1.0), (2.0, 1.0), (6.0, 0.4), (10.0, 1.0)), is_share=True, level_name="battery",
+            carries=((0.0, False), (2.0, True), (4.0, False)),
+            activities=(Activity(0, 2, "aboard"), Activity(2, 4, "moves"), Activity(4, 6, "returns")),
+            aims=(Aim(2.0, ((0.5, -0.5),)), Aim(4.0, ())),
+        ),
+        Vehicle(
+            "drone_1", "1", "drone", 1, ((0.0, (0.0, 0.0)), (7.0, (-0.5, 0.5)), (9.0, (-0.4, 0.1))),
+            hosts=((0.0, None),), levels=((0.0, 1.0), (9.0, 0.0)), is_share=True, level_name="battery",
+            activities=(Activity(0, 7, "moves"), Activity(7, 8, "waits"), Activity(8, 10, "crashed")),
+        ),
+    ),
+    charts=(
+        Levels("battery", (1, 2), shaded=True),
+        Rows(
+            "customers: deadlines and deliveries",
+            (
+                Row("0", (Bar(0, 8, "window"),), (Dot(4, "on time", 1),)),
+                Row("1", (Bar(2, 5, "window"), Bar(5, 7, "delay", thick=0.22)), (Dot(7, "late", 2),), note="2 late"),
+                Row("2", (Bar(3, 20, "window"),), note="not served"),
+            ),
+            (("window", "time window"), ("delay", "late")),
+        ),
+    ),
+    area=((-1.0, -1.0), (1.0, 1.0)),
+    by_vehicle=False,
+    words={"served": "served on time", "waits": "waiting"},
+)  # fmt: skip
+"""Colours are standings: customers in time, late, and not served; a crash."""
+
+
+def crowd(count):
+    """A story of a vehicle that serves so many customers, all over the map."""
+    spots = [(10.0 * (number % 13), 7.0 * (number % 17) + 0.1 * number) for number in range(count)]
+    times = [float(number + 1) for number in range(count)]
+    places = tuple(
+        Place(f"customer {number}", str(number), "customer", spot, (Standing(0.0, "open"), Standing(time, "served", 0)))
+        for number, (spot, time) in enumerate(zip(spots, times, strict=True))
+    )
+    rows = tuple(Row(str(number), (), (Dot(time, "service", 0),), 0) for number, time in enumerate(times))
+    return dataclasses.replace(
+        RIDES,
+        span=(0.0, count + 1.0),
+        clocks=(0.0, float(count)),
+        places=places,
+        vehicles=(Vehicle("vehicle 0", "", "vehicle", 0, tuple(zip(times, spots, strict=True))),),
+        charts=(Rows("Customers", rows),),
+    )
