@@ -3,7 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 from jaxvrp import spaces
-from jaxvrp.environment import Environment, Memory, TimeStep
+from jaxvrp.environment import Environment, TimeStep
+from jaxvrp.memory import Memory, RememberingEnvironment
 from jaxvrp.randomized import randomize
 from jaxvrp.registry import make, register, registered
 from jaxvrp.spaces import EntityKind, Feature, Place, Pointer, Role
@@ -27,6 +28,7 @@ __all__ = [
     "Padding",
     "Place",
     "Pointer",
+    "RememberingEnvironment",
     "ReplayKind",
     "Role",
     "TimeStep",

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import jax
@@ -101,26 +100,6 @@ def select(condition: jax.Array, on_true: Tree, on_false: Tree) -> Tree:
     return jax.tree.map(pick, on_true, on_false)
 
 
-@dataclasses.dataclass(frozen=True)
-class Memory:
-    """Data that earlier episodes leave for later ones: pure functions of a *content*, a pytree of arrays.
-
-    `VecEnv` carries the content for a whole batch.
-
-    Attributes:
-        initial: the content before the first episode.
-        update: `(content, states [E]) -> content`, after a step of a batch of states, before any reset.
-        apply: `content -> Environment`, whose `generate` uses the content.
-        merge: `(content, axis name) -> content`, which merges the contents of all devices along a mapped axis; None if
-            the environment can only be played on one device.
-    """
-
-    initial: Any
-    update: Callable[[Any, Any], Any]
-    apply: Callable[[Any], Any]
-    merge: Callable[[Any, str], Any] | None = None
-
-
 def _replace(self: Any, **changes: Any) -> Any:
     """A copy with other parameters, checked as by `jaxvrp.make`, with its errors; under `vmap`, a batch of copies."""
     return fields.replace(self, changes, f"parameter of {type(self).__name__}:")
@@ -151,14 +130,17 @@ class Environment(struct.PyTreeNode, abc.ABC):
         return {fields.keyword(field): getattr(self, field.name) for field in dataclasses.fields(self)}
 
     @property
+    def extras(self) -> tuple[str, ...]:
+        """Which of the functions `duration` and `is_truncated` it writes, static.
+
+        Learners discount by durations, and value final observations, only where they are named here.
+        """
+        return ()
+
+    @property
     @abc.abstractmethod
     def max_episode_steps(self) -> int:
         """An upper bound of the length of an episode, static; evaluation runs this many steps."""
-
-    @property
-    def memory(self) -> Memory | None:
-        """Data that earlier episodes leave for later ones; None, unless overridden."""
-        return None
 
     @abc.abstractmethod
     def generate(self, key: jax.Array) -> Instance:
@@ -257,19 +239,13 @@ class Environment(struct.PyTreeNode, abc.ABC):
         super().__init_subclass__(**kwargs)
         # flax gives every class a `replace` of its own, which checks nothing.
         cls.replace = _replace  # type: ignore[method-assign]
+        optional = ("duration", "is_truncated")
+        written = [name for name in optional if getattr(cls, name) is not getattr(Environment, name)]
+        if written and cls.extras is Environment.extras:
+            raise TypeError(f"{cls.__name__} writes {' and '.join(written)}; say so by `extras = {tuple(written)!r}`")
 
 
 Environment.replace = _replace  # type: ignore[method-assign]
-
-
-@functools.singledispatch
-def writes(env: Environment, name: str) -> bool:
-    """Whether an environment writes a function that has a default, static.
-
-    Learners value the final observations of an environment that writes `is_truncated`, and discount by how long a step
-    took in one that writes `duration`.
-    """
-    return getattr(type(env), name) is not getattr(Environment, name)
 
 
 def is_over(env: Environment, state: State) -> jax.Array:

@@ -16,8 +16,9 @@ from flax import struct
 from jaxvrp import fields
 from jaxvrp.actor import Actor, Carry
 from jaxvrp.entities import seen_as
-from jaxvrp.environment import Environment, Instance, Memory, State, TimeStep, writes
+from jaxvrp.environment import Environment, Instance, State, TimeStep
 from jaxvrp.io.messages import nearest, shown
+from jaxvrp.memory import Memory, RememberingEnvironment, memory_of
 from jaxvrp.registry import toolbox_of
 from jaxvrp.spaces import ByRole
 from jaxvrp.toolbox import Padding, ReplayKind, Toolbox
@@ -64,7 +65,7 @@ def _function_of_base(name: str) -> Any:
     return call
 
 
-class Randomized(Environment):
+class Randomized(RememberingEnvironment):
     """An environment with parameters and sizes that `generate` draws; made by `randomize`.
 
     Each is uniform in its range: a parameter over the interval, a size over the whole numbers in it.
@@ -102,6 +103,7 @@ class Randomized(Environment):
     roles = _property_of_base("roles")
     entity_kinds = _property_of_base("entity_kinds")
     max_episode_steps = _property_of_base("max_episode_steps")
+    extras = _property_of_base("extras")
 
     observation = _function_of_base("observation")
     global_observation = _function_of_base("global_observation")
@@ -125,7 +127,7 @@ class Randomized(Environment):
 
         The steps are the same on all devices, since these play in lockstep.
         """
-        of_base = self.base.memory
+        of_base = memory_of(self.base)
         if of_base is None and self.first_ranges is None:
             return None
         if of_base is None:
@@ -191,11 +193,6 @@ class RandomizedTurns(Randomized, TurnBasedEnvironment):
         assert isinstance(env, TurnBasedEnvironment)
         moved, turns = env.take_turns(state.base, choose)
         return state.replace(base=moved), turns
-
-
-@writes.register
-def _base_writes(env: Randomized, name: str) -> bool:
-    return writes(env.base, name)
 
 
 @seen_as.register

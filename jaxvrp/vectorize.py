@@ -23,10 +23,10 @@ from jaxvrp.environment import (
     select,
     settle,
     team_reward,
-    writes,
 )
 from jaxvrp.fields import require_count
 from jaxvrp.io.machine_memory import bytes_of, check_count
+from jaxvrp.memory import memory_of
 from jaxvrp.spaces import ByKind, ByRole
 from jaxvrp.turns import Turns
 
@@ -135,7 +135,7 @@ class VecEnv(struct.PyTreeNode):
     @property
     def observes_ends(self) -> bool:
         """Whether timesteps have final observations."""
-        return writes(self.env, "is_truncated") if self.final_observations is None else self.final_observations
+        return "is_truncated" in self.env.extras if self.final_observations is None else self.final_observations
 
     def generate(self, key: jax.Array, count: int | None = None, memory: Any = None) -> Instance:
         """`count` (default: `num_envs`) problems, with a leading axis; by the content `memory`, if given.
@@ -149,7 +149,7 @@ class VecEnv(struct.PyTreeNode):
         count = self.num_envs if count is None else count
         require_count("count", count)
         check_batch(self.env, self.num_envs, "num_envs")
-        rules = self.env.memory
+        rules = memory_of(self.env)
         env = self.env if memory is None or rules is None else rules.apply(memory)
         instances = jax.vmap(env.generate)(jax.random.split(key, count // self.group_size))
         return jax.tree.map(lambda leaf: jnp.repeat(leaf, self.group_size, axis=0), instances)
@@ -178,7 +178,7 @@ class VecEnv(struct.PyTreeNode):
             cursor=jnp.zeros((), jnp.int32),
             pool_row=jnp.full(self.num_envs, -1, jnp.int32),
             key=key,
-            memory=() if self.env.memory is None else self.env.memory.initial,
+            memory=() if (rules := memory_of(self.env)) is None else rules.initial,
             episode_return=jnp.zeros(self.num_envs, jnp.float32),
             episode_length=jnp.zeros(self.num_envs, jnp.int32),
         )
@@ -281,7 +281,7 @@ class VecEnv(struct.PyTreeNode):
 
     def _remembered(self, content: Any, env: State) -> Any:
         """The content of the memory after a step to the states `env`, the same on all devices."""
-        rules = self.env.memory
+        rules = memory_of(self.env)
         if rules is None:
             return content
         content = rules.update(content, env)

@@ -16,7 +16,7 @@ LAYERS = (
     ("jaxvrp.io", "jaxvrp.plausible", "jaxvrp.rows", "jaxvrp.spaces", "jaxvrp.serialization", "jaxvrp.story"),
     ("jaxvrp.fields", "jaxvrp.actions"),
     ("jaxvrp.environment",),
-    ("jaxvrp.actor", "jaxvrp.entities", "jaxvrp.turns"),
+    ("jaxvrp.actor", "jaxvrp.entities", "jaxvrp.memory", "jaxvrp.turns"),
     ("jaxvrp.toolbox", "jaxvrp.episodes", "jaxvrp.vectorize"),
     ("jaxvrp.registry", "jaxvrp.testing"),
     ("jaxvrp.randomized", "jaxvrp.notebook", "jaxvrp.policies", "jaxvrp.search"),

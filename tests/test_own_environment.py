@@ -11,7 +11,7 @@ import pytest
 import jaxvrp
 from jaxvrp import registry
 from jaxvrp.show.__main__ import main as draw_page
-from jaxvrp.show.export import exporter
+from jaxvrp.show.export import check_exported
 
 RULES = '''
     """Beads on a string are pushed to the right: the fewer steps it takes, the better."""
@@ -250,7 +250,7 @@ class Bare:
 def test_where_there_is_no_toolbox_nothing_is_drawn_or_told():
     assert registry.toolbox_of(Bare()) == jaxvrp.Toolbox()
     with pytest.raises(ValueError, match="Bare has no episode export; give the toolbox that it is registered with"):
-        exporter(Bare())
+        check_exported(Bare())
 
 
 def test_what_is_no_toolbox_is_refused(package):

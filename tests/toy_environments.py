@@ -6,7 +6,7 @@ from flax import struct
 
 import jaxvrp
 from jaxvrp import Environment, Role
-from jaxvrp.environment import Memory
+from jaxvrp.memory import Memory, RememberingEnvironment
 from jaxvrp.spaces import Box, Discrete, EntityKind, Feature, Place, Pointer
 from jaxvrp.turns import TurnBasedEnvironment, Turns
 
@@ -100,6 +100,8 @@ class Reach(Environment):
     def is_terminal(self, state):
         return state.step >= state.course.length
 
+    extras = ("is_truncated",)
+
     def is_truncated(self, state):
         return state.step >= self.max_steps
 
@@ -177,6 +179,8 @@ class Team(Environment):
     def is_terminal(self, state):
         return (jnp.abs(state.goal - state.place) < 1.0).any()
 
+    extras = ("is_truncated",)
+
     def is_truncated(self, state):
         return state.step >= self.max_steps
 
@@ -222,6 +226,8 @@ class Ragged(Environment):
 
     def is_terminal(self, state):
         return self._over(state) & ~self.is_truncated(state)
+
+    extras = ("is_truncated",)
 
     def is_truncated(self, state):
         return self._over(state) & self.cut & (state.errand.length % 2 == 1)
@@ -280,7 +286,7 @@ class Errands(Ragged):
         return {"drone": jnp.stack([jnp.array(True), state.errand.wind > -0.5])}
 
 
-class CountedErrands(Errands):
+class CountedErrands(Errands, RememberingEnvironment):
     """`Errands` whose episodes leave behind how many steps were played."""
 
     @property
@@ -451,7 +457,7 @@ class Places:
     invalid: jax.Array
 
 
-class LineWalk(Environment):
+class LineWalk(RememberingEnvironment):
     """Agents on a line walk to their goals, all at once, and see the place of the agent before them.
 
     A move is STRIDE times (action - MIDDLE), so that neither 0 nor the bounds of the box are special; the reward is
@@ -538,6 +544,8 @@ class LineWalk(Environment):
 
     def is_terminal(self, state):
         return (state.step >= STEPS) & (not self.cut)
+
+    extras = ("is_truncated",)
 
     def is_truncated(self, state):
         return (state.step >= STEPS) & self.cut

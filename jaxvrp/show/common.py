@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxvrp.environment import Environment, writes
+from jaxvrp.environment import Environment
 from jaxvrp.episodes import Episode
 from jaxvrp.show.reasons import Cause, Groups, Reasons, grouped
 from jaxvrp.spaces import ByRole, Discrete, agent_names
@@ -172,11 +172,11 @@ def with_insight(
         value: `{role: f32[T+1, agents]}`.
     """
     rows = present_rows(episode.env, jax.device_get(episode.timesteps.valid))
-    clock = np.cumsum(np.asarray(episode.timesteps.duration)) if writes(episode.env, "duration") else None
+    clock = np.cumsum(np.asarray(episode.timesteps.duration))
     last = len(exported["steps"]) - 1
     steps = []
     for at, step in enumerate(exported["steps"]):
-        decision = at if clock is None else int(np.searchsorted(clock, at, side="right")) - 1
+        decision = int(np.searchsorted(clock, at, side="right")) - 1
         thought = {"value": {role: as_json(np.asarray(of)[decision][rows[role]]) for role, of in (value or {}).items()}}
         if at < last and probability:
             # Actions that the episode does not name are padding, and masked.

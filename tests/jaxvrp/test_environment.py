@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jaxvrp import make
+from jaxvrp import Environment, make
 from jaxvrp.actor import RandomActor, sample_masked
 from jaxvrp.environment import select
 from jaxvrp.spaces import agent_names
@@ -204,6 +204,14 @@ def test_termination_wins_over_truncation(reach):
             assert not timestep.done
             state, timestep = step(state, still)
         assert (bool(timestep.terminated), bool(timestep.truncated)) == ending
+
+
+@pytest.mark.parametrize("function", ["duration", "is_truncated"])
+def test_what_learners_must_know_is_said_beside_the_function(function):
+    functions = {function: lambda self, state: state}
+    with pytest.raises(TypeError, match=rf"Cut writes {function}; say so by `extras = \('{function}',\)`"):
+        type("Cut", (Environment,), functions)
+    type("Cut", (Environment,), functions | {"extras": (function,)})
 
 
 def test_a_finished_episode_is_a_fixed_point(reset, step):

@@ -42,9 +42,12 @@ def test_other_seeds_and_sizes_conform(reach):
         check_env(reach, batch=2)
 
 
+SAID = {"extras": ("duration", "is_truncated")}
+
+
 def basic(**functions):
     """`TruckDroneBasic` with some functions replaced, in an environment of 2 drones and 2 customers."""
-    scenario = type("Broken", (TruckDroneBasic,), functions)
+    scenario = type("Broken", (TruckDroneBasic,), SAID | functions)
     sizes = {"num_drones": 2, "num_customers": 2, "num_route_nodes": 3, "max_steps": 12}
     return make("truck_drone", scenario=scenario, **sizes)
 
@@ -171,7 +174,7 @@ def test_the_users_error_is_the_cause():
 
 
 def broken(env, functions):
-    return type("Broken", (type(env),), functions)()
+    return type("Broken", (type(env),), SAID | functions)()
 
 
 BOX = Box(-1.0, 1.0, (4,))

@@ -12,7 +12,7 @@ from flax import struct
 
 from jaxvrp import TimeStep, VecEnv
 from jaxvrp.actor import Actor, Carry
-from jaxvrp.environment import executed_action, writes
+from jaxvrp.environment import executed_action
 from jaxvrp.policies.actors import Actors, Seen
 from jaxvrp.policies.choice import likeliest_actions, sample_actions
 from jaxvrp.policies.networks.inputs import rows_of
@@ -207,7 +207,7 @@ class Rollout:
             gain=gain,
             value=value,
             reward=after.reward,
-            duration=after.duration if writes(self.vec_env.env, "duration") else None,
+            duration=after.duration if "duration" in self.vec_env.env.extras else None,
             final_value=self._final_value(params, new_players, after, seen),
             terminated=after.terminated,
             truncated=after.truncated,
@@ -249,7 +249,7 @@ class Rollout:
 
         `before` is what was seen before the step, in the same episodes: what never changes in these is taken from it.
         """
-        if not writes(self.vec_env.env, "is_truncated"):
+        if "is_truncated" not in self.vec_env.env.extras:
             return {}
         # The episode's own recurrent state, though it has ended.
         unreset = players.replace(reset=jnp.zeros_like(players.reset))

@@ -10,7 +10,6 @@ from flax import struct
 
 from jaxvrp import fields
 from jaxvrp.actions import judge
-from jaxvrp.environment import Memory
 from jaxvrp.envs.pcb import reward, rules
 from jaxvrp.envs.pcb.measure import measure_agent, measure_board
 from jaxvrp.envs.pcb.observation import OBSERVATION_SIZE, board_vector, measure_agents, observe
@@ -19,6 +18,7 @@ from jaxvrp.envs.pcb.problem.board import Board
 from jaxvrp.envs.pcb.problem.instance import Instance, Sizes, Targets, Wiring
 from jaxvrp.envs.pcb.reward import Weights
 from jaxvrp.envs.pcb.rules import State
+from jaxvrp.memory import Memory, RememberingEnvironment
 from jaxvrp.spaces import Box, ByRole, Role
 from jaxvrp.turns import Choose, TurnBasedEnvironment, Turns, act_at_once
 
@@ -27,7 +27,7 @@ MADE_FIELDS = ("boards", "wirings", "targets", "sizes", "source")
 """Fields of `Pcb` that `make` fills in; the others are its keywords."""
 
 
-class Pcb(TurnBasedEnvironment):
+class Pcb(TurnBasedEnvironment, RememberingEnvironment):
     """Each movable part of a circuit board is an agent that moves and turns it, to shorten the wires without overlap.
 
     One role, `"component"`, of A agents in the order of the parts; on boards with fewer the last rows are void (zeros,
@@ -265,6 +265,8 @@ class Pcb(TurnBasedEnvironment):
     def is_terminal(self, state: State) -> jax.Array:
         """A part has left the board."""
         return state.left.any()
+
+    extras = ("is_truncated",)
 
     def is_truncated(self, state: State) -> jax.Array:
         """After `max_steps`."""

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxvrp import fields, registry
-from jaxvrp.environment import Environment, is_over, writes
+from jaxvrp.environment import Environment, is_over
 from jaxvrp.envs.truck_drone import physics
 from jaxvrp.envs.truck_drone.physics import Physics
 from jaxvrp.envs.truck_drone.problem.instance import Instance
@@ -109,6 +109,11 @@ class TruckDrone(Physics, Environment):
         shared = self.shared_reward(state) if self.decide == "steps" else state.decision.reward
         return {"truck": shared[None], "drone": jnp.broadcast_to(shared, (self.num_drones,))}
 
+    @property
+    def extras(self) -> tuple[str, ...]:
+        """Durations, where agents decide by events."""
+        return ("duration",) if self.decide == "events" else ()
+
     def duration(self, state: World) -> jax.Array:
         """The number of steps of the last decision."""
         return state.decision.steps.astype(jnp.float32) if self.decide == "events" else super().duration(state)
@@ -157,10 +162,3 @@ def make(scenario: str | type[TruckDrone] | TruckDrone = "truck_drone_basic", **
         missing = ", ".join(sorted(cls.__abstractmethods__))
         raise TypeError(f"scenario '{label}' lacks: {missing}; write them, or derive it from TruckDroneBasic")
     return fields.build(cls, parameters, f"parameter of scenario '{label}':")
-
-
-@writes.register
-def _writes(env: TruckDrone, name: str) -> bool:
-    """Where agents decide at every step, a step takes one: there is nothing to discount by."""
-    written = getattr(type(env), name) is not getattr(Environment, name)
-    return env.decide == "events" if name == "duration" else written

@@ -23,7 +23,7 @@ from jaxvrp.adapters.gymnasium import (
     to_gymnasium_vector,
 )
 from jaxvrp.entities import seen_as
-from jaxvrp.environment import Memory
+from jaxvrp.memory import Memory, RememberingEnvironment
 from tests.toy_environments import Team
 
 # Observations of `darp` have no bounds that could be named.
@@ -126,7 +126,7 @@ def test_a_batch_plays_what_gymnasium_plays_with_one_environment_after_the_other
     assert ends > 5
 
 
-class Drifting(Team):
+class Drifting(Team, RememberingEnvironment):
     """Goals lie the farther away the more steps have been played before: what `VecEnv` remembers."""
 
     far: float = 0.0

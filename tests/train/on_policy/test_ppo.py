@@ -521,6 +521,8 @@ class CutShort(TruckDroneBasic):
     def is_terminal(self, world):
         return world.customers.served.all() | world.drones.is_crashed.all()
 
+    extras = ("is_truncated",)
+
     def is_truncated(self, world):
         return world.step >= self.max_steps
 

@@ -10,6 +10,7 @@ from jax.sharding import Mesh
 import jaxvrp
 from jaxvrp import Environment, fields, registry
 from jaxvrp.entities import PARAMETER, seen_as
+from jaxvrp.memory import memory_of
 from jaxvrp.policies.environment import changed_for_evaluation, observation_read
 from jaxvrp.policies.networks import NETWORKS
 from jaxvrp.randomized import unwrapped
@@ -35,7 +36,8 @@ def prepare(config: Config) -> tuple[Config, Environment, Environment, Mesh]:
     check_shapes(env)
     mesh = make_mesh(config.num_devices)
     check_divides(config, "num_envs", "num_devices", mesh.size)
-    if mesh.size > 1 and env.memory is not None and env.memory.merge is None:
+    memory = memory_of(env)
+    if mesh.size > 1 and memory is not None and memory.merge is None:
         raise ValueError(
             f"env.name '{config.env['name']}' learns from one episode to the next, which {mesh.size} devices would "
             "each do alone; give its memory a function `merge`, or set num_devices to 1"

@@ -155,6 +155,8 @@ class CutShort(TruckDroneBasic):
     def is_terminal(self, world):
         return world.customers.served.all()
 
+    extras = ("is_truncated",)
+
     def is_truncated(self, world):
         return world.step == 5
 
