@@ -17,10 +17,12 @@ from jaxvrp import fields
 from jaxvrp.actor import Actor, Carry
 from jaxvrp.entities import seen_as
 from jaxvrp.environment import Environment, Instance, State, TimeStep
+from jaxvrp.episodes import Episode
 from jaxvrp.io.messages import nearest, shown
 from jaxvrp.memory import Memory, RememberingEnvironment, memory_of
-from jaxvrp.registry import toolbox_of
+from jaxvrp.registry import name_of, toolbox_of
 from jaxvrp.spaces import ByRole
+from jaxvrp.story import Story
 from jaxvrp.toolbox import Padding, ReplayKind, Toolbox
 from jaxvrp.turns import Choose, TurnBasedEnvironment, Turns
 
@@ -217,8 +219,24 @@ def _toolbox_of_base(env: Randomized) -> Toolbox:
         renderer=toolbox.renderer and _of_base(toolbox.renderer),
         step_recorder=toolbox.step_recorder and _of_base(toolbox.step_recorder),
         replay=replay and ReplayKind(_of_base(replay.export), replay.check, replay.script),
+        story=toolbox.story and _story_on_base(toolbox.story),
         still=None,
     )
+
+
+@name_of.register
+def _name_of_base(env: Randomized) -> str:
+    return name_of(env.base)
+
+
+def _story_on_base(story_of: Callable[[Episode, Any], Story]) -> Callable[[Episode, Any], Story]:
+    """The story of an episode of a base environment, for those of randomised ones."""
+
+    def call(episode: Episode, problem: Any) -> Story:
+        first: RandomizedState = jax.tree.map(lambda leaf: leaf[0], episode.states)
+        return story_of(episode.replace(env=episode.env.of(first), states=episode.states.base), problem)
+
+    return call
 
 
 def _of_base(function: Callable[[Any, Any, Any], Any]) -> Callable[[Any, Any, Any], Any]:

@@ -46,6 +46,11 @@ class Entry:
         """Where the factory is defined."""
         return self.factory.partition(":")[0] if isinstance(self.factory, str) else self.factory.__module__
 
+    def defines(self, ancestor: type) -> bool:
+        """Whether a class is the factory, or stands in its module or package."""
+        path = ancestor.__module__
+        return self.factory is ancestor or path == self.module or path.startswith(self.module + ".")
+
 
 _ENTRIES: dict[str, dict[str, Entry]] = {
     "environment": {
@@ -174,11 +179,22 @@ def toolbox_of(subject: object) -> Toolbox:
     entries = [entry for known in _ENTRIES.values() for entry in known.values() if entry.toolbox is not None]
     for ancestor in type(subject).__mro__:
         for entry in entries:
-            exact = entry.factory is ancestor
-            if exact or ancestor.__module__ == entry.module or ancestor.__module__.startswith(entry.module + "."):
+            if entry.defines(ancestor):
                 toolbox = _toolbox(entry)
                 return toolbox.of(subject) if isinstance(subject, Environment) else toolbox
     return Toolbox()
+
+
+@functools.singledispatch
+def name_of(env: Environment) -> str:
+    """The name that an environment is registered under, or the nearest of its ancestors; else that of its class."""
+    found = (
+        name
+        for ancestor in type(env).__mro__
+        for name, entry in _ENTRIES["environment"].items()
+        if entry.defines(ancestor)
+    )
+    return next(found, type(env).__name__)
 
 
 def toolboxes(ending: str = "") -> Iterator[tuple[str, Toolbox]]:

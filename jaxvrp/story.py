@@ -13,11 +13,21 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import Annotated
 
 Point = tuple[float, float]
 
 Why = tuple[tuple[str, tuple[int, ...]], ...]
 """Of one agent in one state: each reason that forbids some of its actions, in words, with these actions."""
+
+VehicleIndex = Annotated[int, "vehicles"]
+AgentIndex = Annotated[int, "agents"]
+StateIndex = Annotated[int, "steps"]
+"""Indices of what a story and its episode have many of."""
+
+PLACES = ("depot", "node", "customer", "pickup", "drop-off")
+VEHICLES = ("truck", "drone", "vehicle")
+"""Kinds: a node is where a vehicle can stop; a pickup and a drop-off are the two ends of a request."""
 
 STANDINGS = ("hidden", "closed", "open", "overdue", "asked", "promised", "served", "late", "lost")
 """How it stands with a place: not known yet; its window not open; open; its deadline over; a decision about it is at
@@ -37,6 +47,12 @@ A window and the one of the other end of a ride; the time from which something i
 request until its ride begins; a ride, and one that takes too long; from the deadline to a late service; a wait for a
 window. A service is in the colour of its vehicle, `on time`, `late` and `lost` in those of a standing.
 """
+
+PlaceKind = Annotated[str, PLACES]
+VehicleKind = Annotated[str, VEHICLES]
+StandingName = Annotated[str, STANDINGS]
+ActivityName = Annotated[str, ACTIVITIES]
+Look = Annotated[str, LOOKS]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,13 +98,12 @@ class Standing:
 
     Attributes:
         time: of the clock; that of the vehicle's turns where vehicles move one after another, see `Vehicle.turns`.
-        name: of `STANDINGS`.
         vehicle: whose colour it has, by index; None if nobody's.
     """
 
     time: float
-    name: str
-    vehicle: int | None = None
+    name: StandingName
+    vehicle: VehicleIndex | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,7 +113,6 @@ class Place:
     Attributes:
         name: in full, "pickup 3".
         label: short enough to stand at a mark on the map, "3"; "" for none.
-        kind: "depot", "node" (where a vehicle can stop), "customer", "pickup" or "drop-off".
         position: on the map.
         standings: from the beginning on; empty for places that nothing happens to.
         note: what else is to be said of it: window, load, who served it when.
@@ -107,7 +121,7 @@ class Place:
 
     name: str
     label: str
-    kind: str
+    kind: PlaceKind
     position: Point
     standings: tuple[Standing, ...] = ()
     note: str = ""
@@ -116,11 +130,11 @@ class Place:
 
 @dataclasses.dataclass(frozen=True)
 class Activity:
-    """What a vehicle does in a stretch of time: `name` of `ACTIVITIES`; `words` say it on its card, "to customer 3"."""
+    """What a vehicle does in a stretch of time: `words` say it on its card, "to customer 3"."""
 
     begin: float
     end: float
-    name: str
+    name: ActivityName
     words: str = ""
 
 
@@ -140,7 +154,6 @@ class Vehicle:
     Attributes:
         name: in full.
         sign: one or two letters inside its mark; "" where its level is shown there.
-        kind: "truck", "drone" or "vehicle".
         colour: the number of its colour in the palette; None for ink. Vehicles may share one.
         track: `(time, place)`: where it is; it goes straight from each place to the next.
         hosts: `(time, vehicle or None)`: on board of which vehicle it is; empty if it never is on board.
@@ -158,10 +171,10 @@ class Vehicle:
 
     name: str
     sign: str
-    kind: str
+    kind: VehicleKind
     colour: int | None
     track: tuple[tuple[float, Point], ...]
-    hosts: tuple[tuple[float, int | None], ...] = ()
+    hosts: tuple[tuple[float, VehicleIndex | None], ...] = ()
     levels: tuple[tuple[float, float], ...] = ()
     capacity: float = 1.0
     level_name: str = ""
@@ -170,7 +183,7 @@ class Vehicle:
     activities: tuple[Activity, ...] = ()
     notes: tuple[tuple[float, str], ...] = ()
     aims: tuple[Aim, ...] = ()
-    turns: tuple[tuple[int, float], ...] = ()
+    turns: tuple[tuple[StateIndex, float], ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -179,7 +192,6 @@ class Bar:
 
     Attributes:
         begin, end: times.
-        look: of `LOOKS`.
         vehicle: whose colour it has; None if that of its look.
         where: its middle, above (+) or below (-) that of the row, in heights of a row.
         thick: its height, in heights of a row; 0 for a line.
@@ -188,8 +200,8 @@ class Bar:
 
     begin: float
     end: float
-    look: str
-    vehicle: int | None = None
+    look: Look
+    vehicle: VehicleIndex | None = None
     where: float = 0.0
     thick: float = 0.68
     words: str = ""
@@ -200,10 +212,10 @@ class Dot:
     """A moment in a row of a chart; attributes as of `Bar`, and `shape`: a `kind` of places, or ""."""
 
     time: float
-    look: str
-    vehicle: int | None = None
+    look: Look
+    vehicle: VehicleIndex | None = None
     where: float = 0.0
-    shape: str = ""
+    shape: Annotated[str, ("", *PLACES)] = ""
     words: str = ""
 
 
@@ -221,7 +233,7 @@ class Row:
     label: str
     bars: tuple[Bar, ...] = ()
     dots: tuple[Dot, ...] = ()
-    vehicle: int | None = None
+    vehicle: VehicleIndex | None = None
     note: str = ""
 
 
@@ -231,7 +243,7 @@ class Rows:
 
     title: str
     rows: tuple[Row, ...]
-    keys: tuple[tuple[str, str], ...] = ()
+    keys: tuple[tuple[Look, str], ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -239,7 +251,7 @@ class Levels:
     """A chart of the levels of vehicles over time, a lane for each, shaded by what they do if `shaded`."""
 
     title: str
-    vehicles: tuple[int, ...]
+    vehicles: tuple[VehicleIndex, ...]
     shaded: bool = False
 
 
@@ -248,10 +260,18 @@ class Counts:
     """A chart of numbers that grow over time: `series` are `(words, look, times at which they grow by one)`."""
 
     title: str
-    series: tuple[tuple[str, str, tuple[float, ...]], ...]
+    series: tuple[tuple[str, Look, tuple[float, ...]], ...]
 
 
-Chart = Rows | Levels | Counts
+@dataclasses.dataclass(frozen=True)
+class Lines:
+    """A chart of numbers over time: `lines` are `(words, vehicle, ((time, value), ...))`, in the vehicle's colour."""
+
+    title: str
+    lines: tuple[tuple[str, VehicleIndex | None, tuple[tuple[float, float], ...]], ...]
+
+
+Chart = Rows | Levels | Counts | Lines
 
 
 @dataclasses.dataclass(frozen=True)
@@ -262,15 +282,15 @@ class Event:
         time: of the clock; that of the vehicle's turns, if it has any.
         step: the state of the episode that it led to, an index.
         words: "" for what is only marked on the slider.
-        look: of `LOOKS`, for the mark; "" for the vehicle's colour.
+        look: of the mark; "" for the vehicle's colour.
         vehicle: who did it; None if nobody.
     """
 
     time: float
-    step: int
+    step: StateIndex
     words: str
-    look: str = ""
-    vehicle: int | None = None
+    look: Annotated[str, ("", *LOOKS)] = ""
+    vehicle: VehicleIndex | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -285,8 +305,8 @@ class Card:
     """
 
     title: str
-    agent: int | None = None
-    vehicle: int | None = None
+    agent: AgentIndex | None = None
+    vehicle: VehicleIndex | None = None
     steps: tuple[tuple[str, str, bool], ...] = ()
 
 
@@ -309,10 +329,12 @@ class Story:
         zones: parts of the area on each side of a grid; 0 for none.
         by_vehicle: whether served places have the colour of the vehicle; else that of their standing, and its edge.
         words: what standings, activities and kinds are called in legends, where the usual words do not fit:
-            `{"served": "picked up"}`; those with "" are left out.
+            `{"served": "picked up"}`; those with "" are left out. "steps" is what playing by states is called, by
+            default "by decision".
         actions: by role, the names of its actions; None for a role whose actions are numbers, or of no interest.
         why: by role, for each state and each agent that is there, why some of its actions are masked; {}: not told.
             With `actions` it is written among what episodes of all kinds have, not within the story.
+        instead: likewise, what became of its action, in words, where that is not what it asked for; "" where it is.
     """
 
     title: str
@@ -335,6 +357,7 @@ class Story:
     words: Mapping[str, str] = dataclasses.field(default_factory=dict)
     actions: Mapping[str, tuple[str, ...] | None] = dataclasses.field(default_factory=dict)
     why: Mapping[str, tuple[tuple[Why, ...], ...]] = dataclasses.field(default_factory=dict)
+    instead: Mapping[str, tuple[tuple[str, ...], ...]] = dataclasses.field(default_factory=dict)
 
 
 def held(entries: Sequence[tuple], time: float) -> tuple | None:

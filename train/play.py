@@ -26,7 +26,7 @@ from jaxvrp.io.messages import nearest
 from jaxvrp.policies.environment import changed_for_evaluation
 from jaxvrp.policies.folder import find_run, shipped_policies
 from jaxvrp.toolbox import GREEDY
-from train.replay import check_replayed, episode_of, make_folder, write_files
+from train.replay import check_written, episode_of, make_folder, write_files
 from train.running.command import command_line
 from train.running.command.keys import LAUNCH
 from train.running.folder.run_folder import RunFolder, read_run
@@ -63,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     name = pathlib.Path(actor).resolve().name if folder else actor
     name = re.sub(r"[^\w.-]+", "_", f"{args.env}_{name}_{args.seed}")
     path = make_folder(pathlib.Path(args.out)) / f"{name}.json"
-    check_replayed(folder.player.env if folder else env, [path], folder.sources if folder else [])
+    check_written([path], folder.sources if folder else [])
     run = folder.load(args.checkpoint) if folder else None
     with Parts(2) as parts:
         parts.begin(f"{pathlib.Path(actor).name} plays")

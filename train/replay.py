@@ -15,10 +15,9 @@ from typing import Any
 
 import jax
 
-from jaxvrp import Environment, episodes, registry, show
+from jaxvrp import episodes, registry, show
 from jaxvrp.io.command_line import Parser, UserError, index, refuse_overwriting, refuse_unwritable
 from jaxvrp.io.messages import nearest
-from jaxvrp.show.export import check_exported
 from train.running.command import command_line
 from train.running.command.instance_file import INDEX_HELP, POLICY, InstanceFile, show_warnings
 from train.running.command.keys import LAUNCH
@@ -96,7 +95,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     names = [f"episode_{name}", *(f"episode_{name}_{player.replace(' ', '_')}" for player in players[1:])]
     out = make_folder(pathlib.Path(args.out or default))
     paths = [out / f"{each}.json" for each in names]
-    check_replayed(folder.player.env, paths, [*folder.sources, *([file.path] if file else [])])
+    check_written(paths, [*folder.sources, *([file.path] if file else [])])
     if file:
         show_warnings(file)
     run, deterministic = folder.load(args.checkpoint), not args.sampled
@@ -121,12 +120,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     print(f"wrote {' and '.join(str(path) for path in (*paths, paths[0].with_suffix('.html')))}")
 
 
-def check_replayed(env: Environment, paths: list[pathlib.Path], sources: list[pathlib.Path]) -> None:
-    """Check, before anything is played, that the episode can be exported and its files written."""
-    try:
-        check_exported(env)
-    except ValueError as error:
-        raise UserError(str(error)) from None
+def check_written(paths: list[pathlib.Path], sources: list[pathlib.Path]) -> None:
+    """Check, before anything is played, that the files can be written."""
     for written in (*paths, paths[0].with_suffix(".html")):
         refuse_overwriting(written, "--out", sources)
     refuse_unwritable(paths[0], "--out")

@@ -605,7 +605,7 @@ def _solve_pending(name: str, group: Sequence[_Pending], args: argparse.Namespac
 
 def endings_of(problem: Problem) -> tuple[str, ...]:
     """Of the files that a plan can be written to."""
-    return (*problem.files.endings, *([PAGE] if problem.toolbox.replay else []))
+    return (*problem.files.endings, PAGE)
 
 
 def watched(problem: Problem, *, seconds: float, method: str, seed: int) -> Solution:

@@ -15,10 +15,11 @@ import numpy as np
 from jaxvrp.environment import Environment
 from jaxvrp.episodes import Episode
 from jaxvrp.show.reasons import Cause, Groups, Reasons, grouped
+from jaxvrp.show.story_format import to_json_values
 from jaxvrp.spaces import ByRole, Discrete, agent_names
-from jaxvrp.story import Why
+from jaxvrp.story import Story, Why
 
-FORMAT, VERSION = "jaxvrp-episode", 1
+FORMAT, VERSION = "jaxvrp-episode", 2
 
 
 def as_json(values: Any) -> Any:
@@ -111,6 +112,53 @@ def common_entries(
             }
             for step, entry in enumerate(step_entries)
         ],
+    }
+
+
+def story_entries(episode: Episode, kind: str, story: Story) -> dict[str, Any]:
+    """A `whole` episode with its story in the format of `jaxvrp.show.episode_format`.
+
+    `kind` is the name that the environment is registered under.
+    """
+    env, seen = episode.env, episode.timesteps
+    rows, last = present_rows(env, seen.valid), len(seen.terminated) - 1
+    rewards = {role: np.asarray(reward)[:, rows[role]] for role, reward in seen.reward.items()}
+    mean_reward = np.concatenate(list(rewards.values()), axis=1).mean(axis=1)
+
+    def step_entry(step: int) -> dict[str, Any]:
+        masks = {role: mask[step][rows[role]] for role, mask in seen.action_mask.items()}
+        whys = {role: to_json_values(states[step]) for role, states in story.why.items()}
+        words = {role: [text or None for text in states[step]] for role, states in story.instead.items()}
+        return {
+            "step": step,
+            "reward": {role: as_json(reward[step]) for role, reward in rewards.items()},
+            "mask": {role: ["".join("01"[int(can)] for can in row) for row in mask] for role, mask in masks.items()},
+            "action": None if episode.actions is None or step == last else _chosen(env, episode.actions, step, rows),
+            **({"why": whys} if whys else {}),
+            **({"instead": words} if any(any(texts) for texts in words.values()) else {}),
+        }
+
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "kind": kind,
+        "title": story.title,
+        "config": as_json(env.parameters),
+        "agents": [
+            {"name": names[row], "role": role} for role, names in agent_names(env.roles).items() for row in rows[role]
+        ],
+        "actions": {role: None if (names := story.actions.get(role)) is None else list(names) for role in env.roles},
+        "summary": {
+            "return": as_json(mean_reward.sum(dtype=np.float64).astype(np.float32)),
+            "length": last,
+            **{name: as_json(value[-1]) for name, value in seen.metrics.items()},
+        },
+        "shortfalls": {
+            "title": story.shortfall,
+            "entries": [{"name": name, "why": why} for name, why in story.lost],
+        },
+        "steps": [step_entry(step) for step in range(last + 1)],
+        "story": to_json_values(story),
     }
 
 

@@ -4,7 +4,7 @@ Unknown further keys are allowed. A number that is not finite (no deadline, no l
 the shortest that read back as the same float32. Common to all kinds:
 
     format      "jaxvrp-episode"
-    version     1; a file of another version is refused
+    version     2; a file of another version is refused
     kind        the name that the environment is registered under
     title       a text for people; `subtitle` may be there too
     config      the parameters of the environment, by name
@@ -33,8 +33,9 @@ And of every entry of `steps`, by role with an entry for each agent:
     probability {role: [[number for each action]]} that the policy gave to them
     value       {role: [number]}: the return from here on that the critic expects, discounted
 
-What an episode of a kind says besides, in further keys and in every entry of `steps`, is described and checked in the
-`replay.py` of that environment; a page draws it with the `replay.js` there.
+What was where when stands under `story`: a `jaxvrp.story.Story` as `jaxvrp.show.story_format` writes it. An episode
+without one is drawn by the `replay.js` of its environment, whose `replay.py` describes and checks what it has instead,
+in further keys and in every entry of `steps`.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from __future__ import annotations
 import functools
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from jaxvrp import registry
@@ -51,6 +52,8 @@ from jaxvrp.io.messages import shown
 from jaxvrp.io.whole_files import write_text
 from jaxvrp.show import schema
 from jaxvrp.show.common import FORMAT, VERSION
+from jaxvrp.show.story_format import check_story
+from jaxvrp.toolbox import ReplayKind
 
 REMEDY = "write it with jaxvrp.show.save or python -m train.replay"
 
@@ -79,13 +82,25 @@ def check(episode: Any) -> None:
     schema.optional_keys(
         player=schema.text, shortfalls=schema.object_with(title=schema.text, entries=schema.list_of(shortfall))
     )(episode, "")
+    kind = None if "story" in episode else view_of(episode)
+    _check_steps(episode)
+    if kind is None:
+        check_story(episode)
+    else:
+        kind.check(episode)
+
+
+def view_of(episode: Mapping[str, Any]) -> ReplayKind:
+    """How an episode without a story is checked and drawn.
+
+    Raises:
+        ValueError: its kind is no registered environment that has this.
+    """
     try:
-        kind = registry.replay_kind(episode["kind"])
+        return registry.replay_kind(episode["kind"])
     except ValueError as error:
         remedy = "one of your own: import what registers it, and call jaxvrp.show.write_page"
         raise ValueError(f"{error}; {remedy}") from None
-    _check_steps(episode)
-    kind.check(episode)
 
 
 def _check_steps(episode: dict[str, Any]) -> None:

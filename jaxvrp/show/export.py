@@ -15,11 +15,13 @@ from typing import Any
 
 from jaxvrp import registry
 from jaxvrp.environment import Environment
-from jaxvrp.episodes import Episode
+from jaxvrp.episodes import Episode, whole
 from jaxvrp.io.messages import shown
 from jaxvrp.io.whole_files import write_text
+from jaxvrp.show import generic
 from jaxvrp.show.animation import write_picture
-from jaxvrp.show.episode_format import to_json, write_episode
+from jaxvrp.show.common import story_entries
+from jaxvrp.show.episode_format import to_json, view_of, write_episode
 from jaxvrp.show.sheets import to_html
 from jaxvrp.toolbox import Sheet
 
@@ -32,21 +34,15 @@ def export_episode(episode: Episode, problem: Any = None) -> dict[str, Any]:
         problem: of `InstanceFiles.read`, whose names and units are shown; None for one without.
 
     Raises:
-        ValueError: an environment without an export, or states of no or of several episodes.
+        ValueError: states of no or of several episodes.
     """
-    check_exported(episode.env)
     toolbox = registry.toolbox_of(episode.env)
-    assert toolbox.replay
-    exported = toolbox.replay.export(episode.env, episode.states, episode.actions)
-    return toolbox.instances.label_episode(problem, exported) if problem is not None and toolbox.instances else exported
-
-
-def check_exported(env: Environment) -> None:
-    """Raise a ValueError unless episodes of `env` can be exported."""
-    if registry.toolbox_of(env).replay is None:
-        raise ValueError(
-            f"{type(env).__name__} has no episode export; give the toolbox that it is registered with a ReplayKind"
-        )
+    if toolbox.story is None and toolbox.replay is not None:
+        exported = toolbox.replay.export(episode.env, episode.states, episode.actions)
+        label = toolbox.instances.label_episode if problem is not None and toolbox.instances else None
+        return label(problem, exported) if label else exported
+    episode = whole(episode)
+    return story_entries(episode, registry.name_of(episode.env), (toolbox.story or generic.story_of)(episode, problem))
 
 
 def can_draw(env: Environment) -> bool:
@@ -104,17 +100,19 @@ def page(episode: dict[str, Any], against: dict[str, Any] | None = None, *, shee
     if against is not None and against.get("kind") != episode["kind"]:
         kinds = f"{shown(episode['kind'])} and {shown(against.get('kind'))}"
         raise ValueError(f"episodes of different kinds ({kinds}) cannot be shown side by side; give two of one kind")
-    script = registry.replay_kind(episode["kind"]).script
-    style = script.with_suffix(".css")
-    # The scripts of all kinds build on the first three; the last one begins to play.
-    scripts = [_part("tools.js"), _part("charts.js"), _part("agents.js"), script.read_text("utf-8"), _part("player.js")]
+    scripts, styles = ["tools.js", "charts.js", "agents.js"], ["style.css"]
+    if "story" in episode:
+        scripts, styles = [*scripts, "marks.js", "story_charts.js", "story.js"], [*styles, "story.css"]
+    view = None if "story" in episode else view_of(episode).script
+    style = view.with_suffix(".css") if view else None
     parts = {
         "title": html.escape(episode["title"]),
-        "style": _part("style.css") + (style.read_text("utf-8") if style.is_file() else ""),
+        "style": "".join(map(_part, styles)) + (style.read_text("utf-8") if style and style.is_file() else ""),
         # In a script element "</script" would end it; as JSON these are the same texts.
         "episode": text.replace("<", "\\u003c"),
         "against": "null" if against is None else to_json(against).replace("<", "\\u003c"),
-        "script": "\n".join(scripts),
+        # The script of a view builds on those before; the last one begins to play.
+        "script": "\n".join([*map(_part, scripts), *([view.read_text("utf-8")] if view else []), _part("player.js")]),
         "sheets": to_html(sheets),
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], _part("page.html"))

@@ -192,9 +192,3 @@ def test_what_the_run_is_read_from_is_not_written(run, tmp_path):
 def test_a_folder_without_a_run(tmp_path):
     with pytest.raises(UserError, match="is no run folder"):
         command.main(["--run", str(tmp_path)])
-
-
-def test_an_environment_without_an_export(run, monkeypatch):
-    monkeypatch.setitem(registry._ENTRIES["environment"], "toy_that_tells", registry.Entry(Told, Toolbox()))
-    with pytest.raises(UserError, match=r"Told has no episode export; give the toolbox .* a ReplayKind"):
-        command.main(["--run", str(run)])

@@ -13,10 +13,10 @@ function sharedScale(name, values) {
 
 /**
  * A chart over time: `paint(svg, width, x)` draws it, x(time) being pixels; `note(time)` is its reading.
- * `height()` in pixels, `range` [first, last] time, `seek(time)` when it is clicked or dragged, `shift` what this time is
- * ahead of the player's, `legend` [[mark, text]] with a mark for `swatch`.
+ * `height()` in pixels, `range` [first, last] time, `seek(time)` when it is clicked or dragged, `unit` of times, `shift`
+ * what this time is ahead of the player's, `legend` [[mark, text]] with a mark for `swatch`.
  */
-function chart({ title, height, range, paint, note, seek, left = 40, right = 10, shift = 0, legend = [] }) {
+function chart({ title, height, range, paint, note, seek, unit, left = 40, right = 10, shift = 0, legend = [] }) {
   const here = pane;
   const ends = sharedScale(`${title}, time`, range);
   const card = make("section", { className: "card chart", "aria-label": title }, here.elements.charts);
@@ -54,7 +54,7 @@ function chart({ title, height, range, paint, note, seek, left = 40, right = 10,
       svg.setAttribute("viewBox", `0 0 ${width} ${tall}`);
       svg.setAttribute("height", tall);
       paint(svg, width, x);
-      timeAxis(svg, x, ends, tall);
+      timeAxis(svg, x, ends, tall, unit ?? clockUnit());
       cursor = draw("line", { class: "cursor", y1: 0, y2: tall - 15 }, svg);
     },
     move(time) {
@@ -84,7 +84,7 @@ function swatch(svg, { kind, colour = "none", edge = "none", dash = "" }) {
   else draw("rect", { x: -8, y: -4, width: 16, height: 8, rx: 1.5, ...look }, svg);
 }
 
-function timeAxis(svg, x, range, tall) {
+function timeAxis(svg, x, range, tall, unit) {
   const width = x(range[1]) - x(range[0]);
   const step = episode.clock?.step ?? 1;
   const start = episode.clock?.start ?? 0;
@@ -94,7 +94,7 @@ function timeAxis(svg, x, range, tall) {
   );
   ticks.forEach((tick, at) => {
     const place = px(x((tick - start) / step));
-    const text = `${shown(tick)}${at === ticks.length - 1 ? clockUnit() : ""}`;
+    const text = `${shown(tick)}${at === ticks.length - 1 ? unit : ""}`;
     draw("line", { class: "axis", x1: place, x2: place, y1: tall - 16, y2: tall - 12 }, svg);
     draw("text", { class: "tiny", x: place, y: tall - 2, "text-anchor": "middle" }, svg, text);
   });
@@ -127,6 +127,21 @@ function curve(values, times, x, y) {
   return values.map((value, at) => `${at ? "L" : "M"}${px(x(times[at]))} ${px(y(value))}`).join("");
 }
 
+/** A chart over the steps: `seek` and `note` are of steps, what is painted is at `stepTimes`. */
+function stepChart({ seek, note, ...parts }) {
+  const [first, last] = [stepTimes[0], stepTimes[LAST]];
+  const count = LAST;
+  const stepAt = (time) => (count * (time - first)) / (last - first || 1);
+  const inner = chart({
+    ...parts,
+    range: [first, last],
+    unit: pane.stepUnit,
+    seek: (time) => seek(stepAt(time)),
+    note: (time) => note(time === null ? null : clamp(Math.floor(stepAt(time) + 1e-6), 0, count)),
+  });
+  return { layout: inner.layout, move: (time) => inner.move(time === null ? null : lerp(first, last, time / (count || 1))) };
+}
+
 /** Reward of each step as bars, and its sum so far as a line. */
 function rewardChart(seek) {
   let sum = 0;
@@ -134,38 +149,37 @@ function rewardChart(seek) {
   const ends = sharedScale("Reward so far", totals);
   const endsOfSteps = sharedScale("Reward of a step", rewards);
   const left = 44;
-  return chart({
+  const [first, last] = [stepTimes[0], stepTimes[LAST]];
+  return stepChart({
     title: "Reward",
     height: () => 134,
     left,
-    range: [0, LAST],
     seek,
     legend: [
       [{ kind: "line", colour: "var(--accent)" }, "so far"],
       [{ kind: "bar", colour: "var(--on-time)" }, "gained in a step"],
       [{ kind: "bar", colour: "var(--bad)" }, "lost in a step"],
     ],
-    note: (time) => {
-      const at = time === null ? LAST : Math.floor(time);
-      const own = time === null ? "" : `this step ${shown(rewards[at])} · `;
-      return `${own}so far ${shown(totals[at])}`;
+    note: (at) => {
+      const ofStep = at === null ? "" : `this step ${shown(rewards[at])} · `;
+      return `${ofStep}so far ${shown(totals[at ?? LAST])}`;
     },
     paint(svg, width, x) {
       const y = valueAxis(svg, ends, 6, 62, left, true);
-      draw("line", { class: "axis", x1: left, x2: px(x(LAST)), y1: px(y(0)), y2: px(y(0)) }, svg);
+      draw("line", { class: "axis", x1: left, x2: px(x(last)), y1: px(y(0)), y2: px(y(0)) }, svg);
       const line = curve(totals, stepTimes, x, y);
       draw(
         "path",
-        { d: `${line}L${px(x(LAST))} ${px(y(0))}L${px(x(0))} ${px(y(0))}Z`, fill: "var(--accent)", opacity: 0.1 },
+        { d: `${line}L${px(x(last))} ${px(y(0))}L${px(x(first))} ${px(y(0))}Z`, fill: "var(--accent)", opacity: 0.1 },
         svg,
       );
       draw("path", { class: "line", d: line, style: "--colour: var(--accent); stroke-width: 1.8" }, svg);
       const bar = valueAxis(svg, endsOfSteps, 78, 114, left, true);
-      draw("line", { class: "axis", x1: left, x2: px(x(LAST)), y1: px(bar(0)), y2: px(bar(0)) }, svg);
-      const thick = clamp(((x(LAST) - x(0)) / Math.max(LAST, 1)) * 0.7, 1, 8);
+      draw("line", { class: "axis", x1: left, x2: px(x(last)), y1: px(bar(0)), y2: px(bar(0)) }, svg);
+      const thick = clamp(((x(last) - x(first)) / Math.max(LAST, 1)) * 0.7, 1, 8);
       rewards.forEach((reward, at) => {
         if (Math.abs(bar(reward) - bar(0)) < 0.2) return;
-        const box = { x: px(x(at) - thick / 2), width: px(thick), y: px(Math.min(bar(reward), bar(0))) };
+        const box = { x: px(x(stepTimes[at]) - thick / 2), width: px(thick), y: px(Math.min(bar(reward), bar(0))) };
         const tone = reward < 0 ? "var(--bad)" : "var(--on-time)";
         draw("rect", { ...box, height: px(Math.max(1, Math.abs(bar(reward) - bar(0)))), fill: tone }, svg);
       });
@@ -180,14 +194,13 @@ function lineChart({ title, series, note, seek, zero = false, height = 96 }) {
     title,
     series.flatMap((one) => one.values),
   );
-  return chart({
+  return stepChart({
     title,
     left,
     height: () => height,
-    range: [0, LAST],
     seek,
     legend: series.filter((one) => one.name).map(({ colour, name }) => [{ kind: "line", colour }, cut(name, 24)]),
-    note: (time) => note(time === null ? LAST : Math.floor(time)),
+    note: (at) => note(at ?? LAST),
     paint(svg, width, x) {
       const y = valueAxis(svg, ends, 6, height - 22, left, zero);
       for (const { values, colour } of series)

@@ -22,7 +22,8 @@ function noteOf({ view, episode: { player: name } }) {
 /** What a pane shows: map, cards, charts. */
 function prepare(each) {
   enter(each);
-  each.view = VIEWS[episode.kind]((time, mode) => seekIn(each, time, mode));
+  const makeView = episode.story ? storyView : VIEWS[episode.kind];
+  each.view = makeView((time, mode) => seekIn(each, time, mode));
   each.modes = each.view.modes ?? [{ id: "steps", name: "", length: LAST }];
   each.shortfalls = shortfallCard();
   each.cards = each.view.cards.map(agentCard);
@@ -121,7 +122,8 @@ function listEvents() {
     const who = panes.length > 1 ? `${event.pane.episode.player ?? event.pane.at + 1}: ` : "";
     enter(event.pane);
     const { step } = steps[event.at];
-    button.textContent = `${episode.clock ? moment(step) : step} · ${who}${event.text}`;
+    const when = event.when ?? (episode.clock ? moment(step) : step);
+    button.textContent = `${when} · ${who}${event.text}`;
     button.addEventListener("click", () => seekIn(event.pane, event.at, "steps"));
     event.words = button.textContent;
   }

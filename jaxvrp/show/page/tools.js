@@ -55,7 +55,13 @@ function enter(next) {
   ({ episode, rewards, agents } = next);
   steps = episode.steps;
   LAST = steps.length - 1;
-  stepTimes = steps.map((_, at) => at);
+  stepTimes = next.stepTimes ?? steps.map((_, at) => at);
+}
+
+/** Measure the steps of the pane by the times of its states, in a unit. */
+function measureBy(times, unit) {
+  pane.stepTimes = stepTimes = times;
+  pane.stepUnit = unit;
 }
 
 function mean(numbers) {
@@ -66,7 +72,7 @@ function mean(numbers) {
  * What draws a kind of episode: kind -> (seek) => view. A view: `aspect`, height of the map by width · `label` for those
  * who do not see it · `layout(svg, width, height)` draws what stays · `draw(time, mode)` what moves · `cards`, for
  * agentCard · `charts` · `ticks` [{at, colour}] · `summary` [[name, value]]. If wanted: `note`, a line on top; `events`
- * [{at, text, moment}], what happened at which step, and at which moment of another mode; `modes`, ways to measure time
+ * [{at, text, when, moment}], what happened at which step, when in words, and at which moment of another mode; `modes`, ways to measure time
  * [{id, name, length, span, text(time)}], if there is more than one: `span` are the first and the last value of the
  * clock that its length stands for.
  */

@@ -132,7 +132,7 @@ def board():
     pins = [(0, [-1, 0], 0), (0, [1, 0], 0), (1, [1, 0.5], 0), (1, [0, 0], 1), (1, [0, 1], None)]
     return {
         "format": "jaxvrp-episode",
-        "version": 1,
+        "version": 2,
         "kind": "pcb",
         "title": "By hand </script><b>&amp;",
         "config": {"step_fraction": 0.05},

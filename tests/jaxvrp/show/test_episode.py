@@ -248,7 +248,7 @@ def put(value, *path):
     ("kind", "damage", "says"),
     [
         ("pcb", without("format"), 'this is no episode: it has no "format": "jaxvrp-episode"'),
-        ("pcb", put(2, "version"), "version is 2; this program draws version 1"),
+        ("pcb", put(1, "version"), "version is 1; this program draws version 2"),
         (
             "pcb",
             put("chess", "kind"),

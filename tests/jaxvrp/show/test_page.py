@@ -317,7 +317,7 @@ def test_every_frame_can_be_drawn(browser, pages):
 def test_the_page_of_an_environment_of_ones_own(browser, own_kind, tmp_path):
     env, states, actions, _ = own_kind
     show.save(from_states(env, states, actions), tmp_path / "own.html")
-    show(browser, tmp_path / "own.html")
+    open_page(browser, tmp_path / "own.html")
     assert ask(browser, "return document.getElementById('map').getAttribute('aria-label')") == "A goal"
     assert ask(browser, "return getComputedStyle(document.querySelector('#map .goal')).fill") == "rgb(1, 2, 3)"
     press(browser, "End")
