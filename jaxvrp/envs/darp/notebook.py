@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jaxvrp.envs.darp.played import name_of
+from jaxvrp.envs.darp.problem.instance import name_of
 from jaxvrp.envs.darp.rules import State
 from jaxvrp.show import palette, stills
 

@@ -10,11 +10,11 @@ import jax
 import numpy as np
 
 from jaxvrp.envs.darp.env import Darp
-from jaxvrp.envs.darp.played import actions_of, from_actions
 from jaxvrp.envs.darp.problem.cordeau import from_cordeau_index, to_cordeau_index
 from jaxvrp.envs.darp.problem.instance import Instance, from_origin, origins_of, prohibitive, stack
-from jaxvrp.envs.darp.problem.solution import routes_to_actions, solution_report
-from jaxvrp.episodes import Episode
+from jaxvrp.envs.darp.problem.solution import SolutionReport, routes_to_actions, solution_report
+from jaxvrp.envs.darp.rules import State
+from jaxvrp.episodes import Episode, until_end
 from jaxvrp.io import plan_files
 from jaxvrp.io.origin import told, told_entries
 from jaxvrp.show.schema import list_of, object_with, whole_number
@@ -62,6 +62,32 @@ def label_episode(instance: Instance, episode: dict[str, Any]) -> dict[str, Any]
     return {**episode, **moved, "span": told(episode["span"], clock)}
 
 
+def report_of(states: State, problem: Instance | None = None) -> tuple[Instance, SolutionReport]:
+    """The problem of an episode, NumPy arrays, and what `solution_report` says of it.
+
+    States are as for `actions_of`; their own instance counts where the problem that was read is not given.
+    """
+    own = jax.tree.map(lambda leaf: np.asarray(leaf)[0], states.instance)
+    instance = own if problem is None else jax.tree.map(np.asarray, problem)
+    return instance, solution_report(instance, actions_of(states))
+
+
+def actions_of(states: State) -> np.ndarray:
+    """The actions that were executed in one episode, up to its end, `i64[actions]`, as for `solution_report`.
+
+    A vehicle that stays at the depot has a 0 of its own, and so has a padded vehicle that is passed over. States are of
+    steps 0..T, leaves `[T+1]`; the episode ends with the first that is `done`, or before `step` stands still or falls
+    back (a reset). A ValueError says that they have no leading time axis, or more than one.
+    """
+    states = until_end(states)
+    actions: list[int] = []
+    vehicle = 0
+    for agent, node in zip(states.current_agent[:-1].tolist(), states.current_node[1:].tolist(), strict=True):
+        actions += [0] * (agent - vehicle) + [node]
+        vehicle = agent + (node == 0)
+    return np.array(actions, np.int64)
+
+
 def plan_of(instance: Instance, episode: Episode) -> dict[str, Any]:
     """The plan of an episode, a JSON object; its keys are described in `docs/solve.md`.
 
@@ -72,7 +98,8 @@ def plan_of(instance: Instance, episode: Episode) -> dict[str, Any]:
     def published(node: int) -> int:
         return int(to_cordeau_index(node, requests))
 
-    plan = from_actions(jax.tree.map(np.asarray, instance), actions_of(episode.states))
+    _, report = report_of(episode.states, instance)
+    served = [int(request) for request in np.flatnonzero(report.delivered)]
     stops = [
         {
             "vehicle": vehicle,
@@ -83,22 +110,26 @@ def plan_of(instance: Instance, episode: Episode) -> dict[str, Any]:
             "leave": leg.leave,
             "begin": leg.begin,
             "load": leg.load,
-            "late": float(plan.late[leg.node]) if leg.node else 0.0,
+            "late": float(report.late[leg.node]) if leg.node else 0.0,
         }
-        for vehicle, legs in itertools.groupby(plan.legs, key=lambda leg: leg.vehicle)
+        for vehicle, legs in itertools.groupby(report.legs, key=lambda leg: leg.vehicle)
         for number, leg in enumerate(legs, 1)
     ]
     return {
         "format": FORMAT,
-        "distance": plan.report.cost,
-        "feasible": plan.report.feasible,
+        "distance": report.cost,
+        "feasible": report.feasible,
         "violations": {
             name: {**found, "first_node": published(found["first_node"])}
-            for name, found in plan_files.broken(plan.report.violations).items()
+            for name, found in plan_files.broken(report.violations).items()
         },
-        "not_served": [int(request) for request in plan.requests if not plan.delivered[request]],
-        "routes": [[published(node) for node in route] for route in plan.report.routes],
-        "rides": {str(request): float(plan.ride[request]) for request in plan.requests if plan.delivered[request]},
+        "not_served": [
+            request
+            for request in range(1, report.delivered.size)
+            if instance.demand[2 * request - 1] > 0 and not report.delivered[request]
+        ],
+        "routes": [[published(node) for node in route] for route in report.routes],
+        "rides": {str(request): float(report.ride[request]) for request in served},
         "stops": stops,
     }
 

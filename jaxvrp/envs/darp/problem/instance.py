@@ -219,6 +219,11 @@ def stack(instances: Sequence[Instance]) -> Instance:
     return arrays.stack_arrays(SCHEMA, instances)
 
 
+def name_of(node: int) -> str:
+    """A node in words, by the number of its request."""
+    return f"{'pickup' if node % 2 else 'drop-off'} {(node + 1) // 2}" if node else "depot"
+
+
 def distance(a: jax.Array, b: jax.Array) -> jax.Array:
     """The Euclidean distance of places, `f32[..., 2]` and `f32[..., 2]` to `f32[...]`."""
     gap = a - b

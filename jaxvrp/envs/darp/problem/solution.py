@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxvrp.envs.darp.problem.figures import SLACK
-from jaxvrp.envs.darp.problem.instance import Instance
+from jaxvrp.envs.darp.problem.instance import Instance, name_of
+from jaxvrp.io import plan_files
 from jaxvrp.io.violations import Violation, summary, violations_of
 
 CONSTRAINTS = (
@@ -34,9 +35,33 @@ TOLERANCE = 2e-7
 """Share of the time that the depot is open by which limits may be exceeded: published coordinates are rounded."""
 
 
+@dataclasses.dataclass(frozen=True)
+class Leg:
+    """A drive from one node to the next.
+
+    Attributes:
+        vehicle: by number.
+        origin, node: from where to where; 0 is the depot.
+        leave, arrival: when the vehicle left `origin`, and was at `node`.
+        begin: when service began there; at the depot the arrival.
+        load_before, load: passengers on the way, and after the service; 0 at the depot.
+        wrong: whether the vehicle comes home with passengers, or after the depot's deadline.
+    """
+
+    vehicle: int
+    origin: int
+    node: int
+    leave: float
+    arrival: float
+    begin: float
+    load_before: int
+    load: int
+    wrong: bool
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class SolutionReport:
-    """What `solution_report` found.
+    """What `solution_report` found. Request r has its pickup at node 2r - 1 and its drop-off at 2r.
 
     Attributes:
         feasible: nothing is violated.
@@ -44,6 +69,12 @@ class SolutionReport:
         routes: known nodes in the order of driving, without the depot; one per vehicle, empty for an unused one.
         service_start: `f64[N+1]`, of the first visit; nan for the depot and for unvisited nodes.
         violations: one for each of `CONSTRAINTS`.
+        legs: all drives, vehicle after vehicle, with the legs home.
+        served_by: `i64[N+1]`, the vehicle that visited a node first; -1 for none, and for the depot.
+        late: `f64[N+1]`, time after the deadline; 0 within the tolerance, and for what `service_start` has not.
+        delivered: `bool[N/2+1]`, by request: brought by the vehicle that had picked it up.
+        ride: `f64[N/2+1]`, ride times by request; nan unless delivered.
+        too_long: `bool[N/2+1]`, whether these exceed the limit.
     """
 
     feasible: bool
@@ -51,10 +82,25 @@ class SolutionReport:
     routes: tuple[tuple[int, ...], ...]
     service_start: np.ndarray
     violations: dict[str, Violation]
+    legs: tuple[Leg, ...]
+    served_by: np.ndarray
+    late: np.ndarray
+    delivered: np.ndarray
+    ride: np.ndarray
+    too_long: np.ndarray
 
     def summary(self) -> str:
         """The violated constraints with count and first node, on one line; empty if there are none."""
         return summary(self.violations)
+
+    def verdict(self, most: int = 3) -> str:
+        """'feasible', or the first `most` kinds of violations."""
+
+        def first_node(name: str, found: Violation) -> str:
+            node = int(found.first_node or 0)
+            return f"node {node}" if name == "unknown_node" else name_of(node)
+
+        return plan_files.verdict(self.violations, first_node, most)
 
     def __str__(self) -> str:
         rows = [("feasible", "yes" if self.feasible else "no", ""), ("cost", f"{self.cost:.4f}", "")]
@@ -129,11 +175,13 @@ def solution_report(
     routes, place = _visits(instance, actions_to_routes(actions), found)
     if found["unserved"] and routes and routes[-1] and np.asarray(actions)[-1] != 0:
         found["open_tour"].append(routes[-1][-1])
-    service_start = np.full(instance.demand.size, np.nan)
+    service_start, served_by = np.full(instance.demand.size, np.nan), np.full(instance.demand.size, -1)
+    legs: list[Leg] = []
     for tour, route in enumerate(routes):
-        _check_loads(instance, tour, route, place, found)
+        loads = _check_loads(instance, tour, route, place, found)
         stops = _stops(instance, tour, route, place)
         begin = _schedule(stops)
+        legs += _legs_of(tour, route, stops, begin, loads, tolerance) if route else []
         nodes = np.array([0, *route, 0])
         found["windows"] += nodes[begin > stops.deadline + tolerance].tolist()
         found["ride_time"] += nodes[stops.rides(begin) > stops.max_ride_time + tolerance].tolist()
@@ -141,12 +189,21 @@ def solution_report(
             found["route_duration"].append(route[0])
         first = [place[node] == (tour, position) for position, node in enumerate(route)]
         service_start[np.array(route, int)[first]] = begin[1:-1][first]
+        served_by[np.array(route, int)[first]] = tour
+    late = np.nan_to_num(service_start - instance.deadline, nan=0.0, neginf=0.0)
+    ride = _rides(instance, service_start, place)
     report = SolutionReport(
         feasible=not any(found.values()),
-        cost=float(sum(_legs(instance, route).sum() for route in routes)),
+        cost=float(sum(_lengths(instance, route).sum() for route in routes)),
         routes=routes,
         service_start=service_start,
         violations=violations_of(found),
+        legs=tuple(legs),
+        served_by=served_by,
+        late=np.where(late > tolerance, late, 0.0),
+        delivered=~np.isnan(ride),
+        ride=ride,
+        too_long=ride > instance.max_ride_time + tolerance,
     )
     if strict and not report.feasible:
         raise ValueError(f"the plan is not feasible: {report.summary()}")
@@ -196,12 +253,14 @@ def _visits(
 
 def _check_loads(
     instance: Instance, tour: int, route: Sequence[int], place: Place, found: dict[str, list[int]]
-) -> None:
+) -> list[int]:
+    """Passengers on board after each stop of a route, having checked them."""
     exists = tour < instance.num_agents and instance.capacity[tour] > 0
     if route and not exists:
         found["vehicles"].append(route[0])
     capacity = instance.capacity[tour] if exists else np.inf
     aboard: list[int] = []
+    loads: list[int] = []
     for position, node in enumerate(route):
         if node % 2 == 0 and node - 1 in aboard:
             aboard.remove(node - 1)
@@ -209,7 +268,20 @@ def _check_loads(
             aboard.append(node)
             if instance.demand[aboard].sum() > capacity:
                 found["capacity"].append(node)
+        loads.append(int(instance.demand[aboard].sum()))
     found["load_at_depot"] += aboard[:1]
+    return loads
+
+
+def _rides(instance: Instance, service_start: np.ndarray, place: Place) -> np.ndarray:
+    """`f64[N/2+1]`, ride times of the requests that the vehicle brought which had picked them up; else nan."""
+    ride = np.full(instance.demand.size // 2 + 1, np.nan)
+    for drop_off, (tour, position) in place.items():
+        vehicle, got_in = place.get(drop_off - 1, (-1, 0))
+        if drop_off % 2 == 0 and vehicle == tour and got_in < position:
+            pickup = drop_off - 1
+            ride[drop_off // 2] = service_start[drop_off] - service_start[pickup] - instance.service_time[pickup]
+    return ride
 
 
 @dataclasses.dataclass(frozen=True)
@@ -228,13 +300,13 @@ class _Stops:
         return np.where(self.pickup >= 0, begin - begin[self.pickup] - self.service[self.pickup], -np.inf)
 
 
-def _legs(instance: Instance, route: Sequence[int]) -> np.ndarray:
+def _lengths(instance: Instance, route: Sequence[int]) -> np.ndarray:
     """`f64[len(route) + 1]`, distances from the depot through the route and back."""
     return np.linalg.norm(np.diff(instance.locs[[0, *route, 0]], axis=0), axis=1)
 
 
 def _stops(instance: Instance, tour: int, route: Sequence[int], place: Place) -> _Stops:
-    travel = _legs(instance, route) / instance.vehicle_speed
+    travel = _lengths(instance, route) / instance.vehicle_speed
     if instance.round_travel_time:
         travel = np.round(travel)
     pickup = np.full(len(route) + 2, -1)
@@ -251,6 +323,30 @@ def _stops(instance: Instance, tour: int, route: Sequence[int], place: Place) ->
         pickup=pickup,
         max_ride_time=float(instance.max_ride_time),
     )
+
+
+def _legs_of(
+    tour: int, route: Sequence[int], stops: _Stops, begin: np.ndarray, loads: Sequence[int], tolerance: float
+) -> list[Leg]:
+    """The drives of a tour; it leaves the depot as late as its first stop allows."""
+    nodes, aboard = [0, *route, 0], [0, *loads, 0]
+    leaves = begin[:-1] + stops.service[:-1]
+    leaves[0] = begin[1] - stops.travel[1]
+    return [
+        Leg(
+            vehicle=tour,
+            origin=nodes[at - 1],
+            node=node,
+            leave=float(leaves[at - 1]),
+            arrival=float(min(leaves[at - 1] + stops.travel[at], begin[at])),
+            begin=float(begin[at]),
+            load_before=aboard[at - 1],
+            load=aboard[at],
+            wrong=bool(node == 0 and (aboard[at - 1] > 0 or begin[at] > stops.deadline[at] + tolerance)),
+        )
+        for at, node in enumerate(nodes)
+        if at
+    ]
 
 
 def _schedule(stops: _Stops) -> np.ndarray:

@@ -1,0 +1,355 @@
+"""An episode of dial-a-ride as a story: the tour of each vehicle, what became of each request, and why.
+
+Vehicles drive one after the other, and each has its own clock. Times are those of `solution_report`, which may serve
+later than the clock of the states.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterator
+
+import numpy as np
+
+from jaxvrp.envs.darp.env import ROLE, Darp
+from jaxvrp.envs.darp.plan import report_of
+from jaxvrp.envs.darp.problem.instance import Instance, name_of
+from jaxvrp.envs.darp.problem.solution import Leg, SolutionReport
+from jaxvrp.envs.darp.reasons import reasons_of
+from jaxvrp.envs.darp.rules import State
+from jaxvrp.episodes import Episode, whole
+from jaxvrp.show.common import whys_of
+from jaxvrp.story import (
+    Activity,
+    Aim,
+    Bar,
+    Card,
+    Dot,
+    Event,
+    Levels,
+    Place,
+    Point,
+    Row,
+    Rows,
+    Standing,
+    Story,
+    Units,
+    Vehicle,
+    Why,
+    number,
+)
+
+UNITS = Units()
+"""Of instances, which name none."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Told:
+    """What all parts of a story are made from."""
+
+    instance: Instance  # one problem as NumPy arrays
+    report: SolutionReport
+    states: State  # leaves `[L, ...]`
+    steps: tuple[int, ...]  # of each leg of the report, the state before it
+    why: tuple[tuple[Why, ...], ...]  # by state and agent
+    allowed: np.ndarray  # `bool[L, N+1]`
+
+    @functools.cached_property
+    def requests(self) -> list[int]:
+        """Those that are no padding."""
+        return (np.flatnonzero(self.instance.demand[1::2] > 0) + 1).tolist()
+
+    @functools.cached_property
+    def used(self) -> list[int]:
+        """Vehicles that left the depot; those that the story tells of."""
+        return sorted({leg.vehicle for leg in self.report.legs})
+
+    def legs_of(self, vehicle: int) -> list[Leg]:
+        """The drives of a vehicle."""
+        return [leg for leg in self.report.legs if leg.vehicle == vehicle]
+
+    def server(self, node: int) -> int | None:
+        """Who visited a node, as an index of the story's vehicles; None for nobody."""
+        vehicle = int(self.report.served_by[node])
+        return None if vehicle < 0 else self.used.index(vehicle)
+
+    def place(self, node: int) -> Point:
+        """Where a node is."""
+        x, y = self.instance.locs[node].tolist()
+        return x, y
+
+    @functools.cached_property
+    def span(self) -> tuple[float, float]:
+        """The times worth showing: all that happened, the windows that bind, and the depot's if it closes soon."""
+        nodes, legs = _nodes(self.requests), self.report.legs
+        closing = float(self.instance.deadline[0])
+        ends = self.instance.deadline[nodes]
+        first = min([float(self.instance.earliest[0]), *(leg.leave for leg in legs)])
+        last = max([first + 1e-6, *ends[np.isfinite(ends) & (ends < closing)].tolist(), *(leg.begin for leg in legs)])
+        return first, closing if last < closing <= last + 0.35 * (last - first) else last
+
+
+def _nodes(requests: list[int]) -> list[int]:
+    return [node for request in requests for node in (2 * request - 1, 2 * request)]
+
+
+def story_of(episode: Episode, problem: Instance | None = None) -> Story:
+    """The story of an episode, with the times and places of the file that a `problem` was read from."""
+    episode = whole(episode)
+    env, states = episode.env, episode.states
+    assert isinstance(env, Darp)
+    instance, report = report_of(states, problem)
+    why = whys_of(reasons_of(env), episode)
+    allowed = episode.timesteps.action_mask[ROLE][:, 0]
+    told = _Told(instance, report, states, _steps_of(report, states), why[ROLE], allowed)
+    delivered, fleet = int(report.delivered.sum()), int((instance.capacity > 0).sum())
+    return Story(
+        title=f"Dial-a-ride: {len(told.requests)} requests, {fleet} vehicles",
+        summary=(
+            ("distance", number(report.cost)),
+            ("served", f"{delivered} of {len(told.requests)}"),
+            ("vehicles", f"{len(told.used)} of {fleet}"),
+            ("plan", "feasible" if report.feasible else "not feasible"),
+        ),
+        verdict=report.verdict(),
+        is_feasible=report.feasible,
+        units=UNITS,
+        span=told.span,
+        clocks=_clocks(told),
+        places=_places(told),
+        vehicles=tuple(_vehicle(told, vehicle) for vehicle in told.used),
+        charts=(_requests_chart(told), Levels("Passengers on board", tuple(range(len(told.used))))),
+        events=_events(told),
+        cards=(_decision_card(states), *(Card(f"vehicle {name}", vehicle=at) for at, name in enumerate(told.used))),
+        lost=tuple(
+            (f"request {request}", _why_unserved(told, request))
+            for request in told.requests
+            if not report.delivered[request]
+        ),
+        words={"open": "", "lost": "never served (in the end)"},
+        actions={ROLE: tuple(name_of(node) for node in range(env.num_nodes + 1))},
+        why=why,
+    )
+
+
+def _steps_of(report: SolutionReport, states: State) -> tuple[int, ...]:
+    """The states before the legs: of steps that went somewhere; the last one also brings about the way home."""
+    moved = np.flatnonzero((states.current_node[:-1] != 0) | (states.current_node[1:] != 0)).tolist()
+    return tuple(moved + moved[-1:] * (len(report.legs) - len(moved)))
+
+
+def _clocks(told: _Told) -> tuple[float, ...]:
+    clocks = [told.span[0]] * len(told.states.step)
+    for leg, step in zip(told.report.legs, told.steps, strict=True):
+        clocks[step + 1 :] = [leg.begin] * (len(clocks) - step - 1)
+    return tuple(clocks)
+
+
+# --- places and vehicles ----------------------------------------------------------------------------------------------
+
+
+def _places(told: _Told) -> tuple[Place, ...]:
+    return (Place("depot", "", "depot", told.place(0)), *(_stop(told, node) for node in _nodes(told.requests)))
+
+
+def _stop(told: _Told, node: int) -> Place:
+    """A pickup or a drop-off; nobody is served from the beginning on."""
+    report, (first, last) = told.report, told.span
+    deadline, begin = float(told.instance.deadline[node]), float(report.service_start[node])
+    server = told.server(node)
+    end = Standing(last, "lost")
+    if server is not None:
+        end = Standing(begin, "late" if report.late[node] else "served", server)
+    until = f" to {number(deadline)}" if np.isfinite(deadline) else ""
+    served = "never served" if server is None else f"served at {number(begin)}"
+    return Place(
+        name=name_of(node),
+        label=str((node + 1) // 2),
+        kind="pickup" if node % 2 else "drop-off",
+        position=told.place(node),
+        standings=(Standing(first, "open"), end),
+        note=f"window {'' if until else 'from '}{number(float(told.instance.earliest[node]))}{until}, {served}",
+        deadline=deadline if np.isfinite(deadline) else None,
+    )
+
+
+def _vehicle(told: _Told, vehicle: int) -> Vehicle:
+    legs, start = told.legs_of(vehicle), told.span[0]
+    steps = [step for leg, step in zip(told.report.legs, told.steps, strict=True) if leg.vehicle == vehicle]
+    stops = [leg.begin for leg in legs if leg.node]
+    turns = [turn for step, leg in zip(steps, legs, strict=True) for turn in ((step, leg.leave), (step + 1, leg.begin))]
+    if steps[-2:-1] == steps[-1:]:  # the way home is part of the step that brought the last passenger
+        del turns[-3:-1]
+    return Vehicle(
+        name=f"vehicle {vehicle}",
+        sign="",
+        kind="vehicle",
+        colour=vehicle,
+        track=tuple(point for leg in legs for point in _way(told, leg)),
+        levels=((start, 0.0), *((leg.begin, float(leg.load)) for leg in legs)),
+        capacity=float(told.instance.capacity[vehicle]) if vehicle < told.instance.num_agents else 0.0,
+        level_name="on board",
+        activities=tuple(activity for leg in legs for activity in _activities(told, leg)),
+        notes=tuple((time, f"{done}/{len(stops)} stops") for done, time in enumerate([start, *stops])),
+        aims=_aims(told, legs),
+        turns=tuple(turns),
+    )
+
+
+def _way(told: _Told, leg: Leg) -> list[tuple[float, Point]]:
+    return [(leg.leave, told.place(leg.origin)), (leg.arrival, told.place(leg.node)), (leg.begin, told.place(leg.node))]
+
+
+def _activities(told: _Told, leg: Leg) -> Iterator[Activity]:
+    """What a vehicle does from one departure to the next."""
+    yield Activity(leg.leave, leg.arrival, "moves", f"to {name_of(leg.node)}")
+    if leg.begin > leg.arrival:
+        yield Activity(leg.arrival, leg.begin, "waits", "waiting")
+    if leg.node:
+        yield Activity(leg.begin, leg.begin + float(told.instance.service_time[leg.node]), "serves", "serving")
+
+
+def _aims(told: _Told, legs: list[Leg]) -> tuple[Aim, ...]:
+    """Where those on board want to go, from each stop on."""
+    aims, aboard = [], dict[int, Point]()
+    for leg in legs:
+        request = (leg.node + 1) // 2
+        if leg.node % 2:
+            aboard[request] = told.place(leg.node + 1)
+        else:
+            aboard = {} if leg.node == 0 else {other: goal for other, goal in aboard.items() if other != request}
+        aims.append(Aim(leg.begin, tuple(aboard.values()), fan=True))
+    return tuple(aims)
+
+
+# --- charts, events, cards --------------------------------------------------------------------------------------------
+
+
+def _requests_chart(told: _Told) -> Rows:
+    """A row for each request, vehicle after vehicle in the order of pickups; those never picked up last."""
+    longest, report = float(told.instance.max_ride_time), told.report
+    limit = f" of at most {number(longest)}" if np.isfinite(longest) else ""
+
+    def turn(request: int) -> tuple[bool, int, float]:
+        server = told.server(2 * request - 1)
+        return server is None, server or 0, float(np.nan_to_num(report.service_start[2 * request - 1]))
+
+    return Rows(
+        f"Requests: windows (none: any time) and rides{limit}",
+        tuple(_request_row(told, request) for request in sorted(told.requests, key=turn)),
+        keys=(
+            ("window", "window of the pickup"),
+            ("second window", "of the drop-off"),
+            ("ride", "ride, by the vehicle's colour"),
+            ("service", "service begins"),
+            ("late", "late"),
+        ),
+    )
+
+
+def _request_row(told: _Told, request: int) -> Row:
+    report, pickup, drop_off = told.report, 2 * request - 1, 2 * request
+    bars = [*_windows(told, pickup, "window", 0.18), *_windows(told, drop_off, "second window", -0.18)]
+    server = told.server(pickup)
+    if report.delivered[request]:
+        ends = (float(time) for time in report.service_start[[pickup, drop_off]])
+        look = "late ride" if report.too_long[request] else "ride"
+        bars.append(Bar(*ends, look, server, thick=0.0, words=f"ride of {number(float(report.ride[request]))}"))
+    dots = [
+        Dot(
+            float(report.service_start[node]),
+            "late" if report.late[node] else "service",
+            told.server(node),
+            where=0.18 if node % 2 else -0.18,
+            shape="pickup" if node % 2 else "drop-off",
+            words=f"{name_of(node)} at {number(float(report.service_start[node]))}",
+        )
+        for node in (pickup, drop_off)
+        if told.server(node) is not None
+    ]
+    return Row(str(request), tuple(bars), tuple(dots), server, _trouble(told, request))
+
+
+def _windows(told: _Told, node: int, look: str, where: float) -> Iterator[Bar]:
+    """The window of a node, if another one than the depot's binds, within the times worth showing."""
+    (first, last), instance = told.span, told.instance
+    opens, closes = float(instance.earliest[node]), float(instance.deadline[node])
+    begin = max(opens, first)
+    if (opens > instance.earliest[0] or closes < instance.deadline[0]) and begin < last:
+        words = f"window of {name_of(node)}: {number(opens)} to {number(closes) if np.isfinite(closes) else 'any time'}"
+        yield Bar(begin, min(closes, last), look, where=where, thick=0.36, words=words)
+
+
+def _trouble(told: _Told, request: int) -> str:
+    """What went wrong with a request, in a few words; empty if nothing did."""
+    report, pickup, drop_off = told.report, 2 * request - 1, 2 * request
+    if not report.delivered[request]:
+        return "not served" if told.server(pickup) is None else "never dropped off"
+    late = max(report.late[pickup], report.late[drop_off])
+    words = [f"late by {number(late)}"] if late else []
+    if report.too_long[request]:
+        limit = number(float(told.instance.max_ride_time))
+        words.append(f"rides {number(float(report.ride[request]))}, limit {limit}")
+    return ", ".join(words)
+
+
+def _events(told: _Told) -> tuple[Event, ...]:
+    """Vehicles that set out and come back, requests that are brought; a mark for each decision."""
+    events = []
+    for leg, step in zip(told.report.legs, told.steps, strict=True):
+        vehicle, name = told.used.index(leg.vehicle), f"vehicle {leg.vehicle}"
+        if leg.origin == 0:
+            events.append(Event(leg.leave, step, f"{name} sets out", vehicle=vehicle))
+        events.append(Event(leg.begin, step + 1, _arrival(told, leg, name), vehicle=vehicle))
+    return tuple(events)
+
+
+def _arrival(told: _Told, leg: Leg, name: str) -> str:
+    if leg.node == 0:
+        trouble = f", {leg.load_before} still on board" if leg.load_before else ", late" if leg.wrong else ""
+        return f"{name} is back at the depot{trouble}"
+    if leg.node % 2:
+        return ""
+    late = f", {number(float(told.report.late[leg.node]))} late" if told.report.late[leg.node] else ""
+    long = ", ride too long" if told.report.too_long[leg.node // 2] else ""
+    return f"request {leg.node // 2} delivered by {name}{late}{long}"
+
+
+def _decision_card(states: State) -> Card:
+    """Who decides, and where."""
+    now = zip(states.current_agent.tolist(), states.current_node.tolist(), strict=True)
+    return Card("decision", agent=0, steps=tuple((f"vehicle {who}", f"at {name_of(node)}", False) for who, node in now))
+
+
+# --- why a request was not served -------------------------------------------------------------------------------------
+
+
+def _why_unserved(told: _Told, request: int) -> str:
+    """When a request could last be served, by the states of the episode, and what forbade it later."""
+    pickup, drop_off = 2 * request - 1, 2 * request
+    vehicles, nodes = told.states.current_agent.tolist(), told.states.current_node.tolist()
+    decisions = range(len(nodes) - 1)
+
+    def choice(at: int) -> str:
+        return f"vehicle {vehicles[at]} went to {name_of(nodes[at + 1])}"
+
+    if told.server(pickup) is not None:
+        vehicle = int(told.report.served_by[pickup])
+        last = [at for at in decisions if vehicles[at] == vehicle][-1]
+        reason = _reason(told, last, drop_off) or "the drop-off was allowed"
+        fetched = f"fetched by vehicle {vehicle} at step {nodes.index(pickup)}"
+        return f"{fetched}, and left behind at step {last} ({choice(last)}): {reason}"
+    allowed = [at for at in decisions if told.allowed[at, pickup]]
+    if not allowed:
+        return f"could never be fetched: {_reason(told, 0, pickup) or 'masked from the start'}"
+    words = f"could be fetched until step {allowed[-1]} ({choice(allowed[-1])})"
+    later = [reason for at in decisions[allowed[-1] + 1 :] if (reason := _reason(told, at, pickup))]
+    if later:
+        words += f"; then: {later[0]}"
+    return f"{words}; in the end: {later[-1]}" if later and later[-1] != later[0] else words
+
+
+def _reason(told: _Told, at: int, node: int) -> str | None:
+    """Why a node was masked in a state; None if it was allowed."""
+    return next((text for text, nodes in told.why[at][0] if node in nodes), None)
