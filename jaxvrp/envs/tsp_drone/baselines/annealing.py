@@ -9,8 +9,7 @@ first that is accepted: most are not, so that this is worth nearly as many steps
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import jax
@@ -18,7 +17,16 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from jaxvrp.envs.tsp_drone.baselines.chains import among_rest, below
+from jaxvrp.envs.tsp_drone.baselines.chains import (
+    CHAINS,
+    Method,
+    advance,
+    among_rest,
+    anneal,
+    begin,
+    below,
+    best_of,
+)
 from jaxvrp.envs.tsp_drone.baselines.partition import Times, ends_of, make_times, partition_cost, tour_length
 from jaxvrp.envs.tsp_drone.baselines.planners import plan_actions
 from jaxvrp.envs.tsp_drone.baselines.tours import Planned, near_tours
@@ -26,13 +34,12 @@ from jaxvrp.envs.tsp_drone.env import TspDrone
 from jaxvrp.envs.tsp_drone.problem.instance import Instance, as_float32
 from jaxvrp.envs.tsp_drone.rules import SLACK
 from jaxvrp.search.annealing import geometric
-from jaxvrp.search.loop import anytime
-from jaxvrp.search.side_by_side import advanced, num_threads
+from jaxvrp.search.side_by_side import num_threads
 from jaxvrp.search.stop import Stop
 from jaxvrp.toolbox import Searched
 
-CHAINS, TRIES = 4, 16
-"""Chains on a core, and changes that a chain prices at a time."""
+TRIES = 16
+"""Changes that a chain prices at a time."""
 
 WINDOW = 12
 """Most positions of an operation, unless the instance has at most `WHOLE` nodes: then partitions are exact."""
@@ -41,9 +48,6 @@ WHOLE = 20
 
 NEAREST = 10
 """Nodes near a customer, to which changes bring it."""
-
-STEPS = 256
-"""Steps of one call."""
 
 TEMPERATURE = (0.3, 0.03)
 """From the beginning to the end of the time, geometrically, in units of the makespan for each node."""
@@ -67,22 +71,20 @@ SHARES = (0.45, 0.2, 0.25, 0.07, 0.03)
 driven backwards, a revisit comes or goes."""
 
 
-class Chains(struct.PyTreeNode):
-    """`C` tours that are annealed, and the best of each chain."""
+class Tables(struct.PyTreeNode):
+    """What is read of an instance with `n` nodes."""
 
-    tours: jax.Array  # `i32[P, C]`
-    is_revisit: jax.Array  # `bool[P, C]`
-    cost: jax.Array  # `f32[C]`
-    best: jax.Array  # `i32[P, C]`
-    least: jax.Array  # `f32[C]`
-    # Changed tours to be priced, `t` of a chain side by side, `i32[P, C t]`. They are made a step ahead: what one
-    # turn of a loop hands to the next is stored, where otherwise every reader would compute it once more.
-    changed: jax.Array
+    times: Times  # of one instance
+    near: jax.Array  # `i32[n, K]`, the nearest nodes of each for the truck
 
-    @property
-    def tries(self) -> int:
-        """Changes that a chain prices at a time."""
-        return self.changed.shape[1] // self.tours.shape[1]
+
+def make_tables(times: Times) -> Tables:
+    """Of one instance."""
+    nodes = times.num_nodes
+    truck = times.truck.reshape(nodes, nodes) + jnp.where(jnp.eye(nodes, dtype=bool), jnp.inf, 0.0)
+    exists = jnp.arange(nodes) <= times.customers
+    _, near = jax.lax.top_k(-jnp.where(exists, truck, jnp.inf), min(NEAREST, max(nodes - 1, 1)))
+    return Tables(times, near)
 
 
 def most_revisits(num_nodes: int) -> int:
@@ -95,79 +97,34 @@ def window_of(num_nodes: int) -> int:
     return num_nodes if num_nodes <= WHOLE else WINDOW
 
 
-def begin(
-    times: Times, key: jax.Array, *, chains: int, revisits: int, window: int | None = None, tries: int = TRIES
-) -> Chains:
-    """Chains at the tours of the nearest neighbour, after noise; `times` is of one instance, `window` as in `advance`.
+@functools.cache
+def method_of(revisits: int, window: int, tries: int = TRIES) -> Method:
+    """How tours with at most so many revisits are annealed; operations have at most `window` positions.
 
-    Each chain prices so many changes at a time.
+    Codes are the nodes of a tour, and beside them stands which positions are revisits.
     """
+    price = functools.partial(_price, window=window)
+    change = functools.partial(_changed, revisits=revisits)
+    return Method(price, change, tries, TEMPERATURE, dice=7, is_ahead=True)
+
+
+def first_tours(times: Times, key: jax.Array, *, chains: int, revisits: int) -> jax.Array:
+    """Tours of the nearest neighbour, after noise, `i32[P, chains]`; `times` is of one instance."""
     repeated = jax.tree.map(lambda leaf: jnp.repeat(leaf, chains, axis=0), times)
-    tours = jnp.pad(near_tours(repeated, key), [(0, revisits), (0, 0)])
-    return _beginning(times, tours, window=window or window_of(times.num_nodes), tries=tries)
+    return jnp.pad(near_tours(repeated, key), [(0, revisits), (0, 0)])
 
 
-@functools.partial(jax.jit, static_argnames=("window", "tries"))
-def _beginning(times: Times, tours: jax.Array, *, window: int, tries: int) -> Chains:
-    cost, is_revisit = partition_cost(times, tours, jnp.zeros(tours.shape[1], jnp.int32), window)
-    return Chains(tours, is_revisit, cost, tours, cost, jnp.repeat(tours, tries, axis=1))
+def _price(tables: Tables, tours: jax.Array, *, window: int) -> tuple[jax.Array, jax.Array, jax.Array]:
+    cost, is_revisit = partition_cost(tables.times, tours, jnp.zeros(tours.shape[1], jnp.int32), window)
+    return cost, jnp.zeros_like(cost), is_revisit
 
 
-@functools.partial(jax.jit, static_argnames=("revisits", "window"))
-def advance(
-    times: Times,
-    chains: Chains,
-    key: jax.Array,
-    temperatures: jax.Array,
-    *,
-    revisits: int,
-    window: int | None = None,
-) -> Chains:
-    """The chains after a step at each of these temperatures, `f32[steps]`; at most so many revisits in a tour.
-
-    Operations have at most `window` positions; None: `window_of`.
-    """
-    window = window or window_of(times.num_nodes)
-    nodes = times.num_nodes
-    truck = times.truck.reshape(nodes, nodes) + jnp.where(jnp.eye(nodes, dtype=bool), jnp.inf, 0.0)
-    exists = jnp.arange(nodes) <= times.customers
-    _, near = jax.lax.top_k(-jnp.where(exists, truck, jnp.inf), min(NEAREST, max(nodes - 1, 1)))
-    customers = times.customers[0]
-
-    def step(chains: Chains, drawn: tuple[jax.Array, jax.Array]) -> tuple[Chains, None]:
-        key, temperature = drawn
-        rest, luck = jnp.split(jax.random.uniform(key, (8, chains.changed.shape[1]), jnp.float32), [7])
-        chains = _accept(times, chains, temperature * -jnp.log(luck[0]), window)
-        return chains.replace(changed=_changed(chains, near, customers, rest, revisits)), None
-
-    return jax.lax.scan(step, chains, (jax.random.split(key, len(temperatures)), temperatures))[0]
-
-
-def _accept(times: Times, chains: Chains, margin: jax.Array, window: int) -> Chains:
-    """The chains after the first of their changes that costs less than the tour before and a margin, `f32[L]`."""
-    (count, lanes), tries = chains.changed.shape, chains.tries
-    cost, is_revisit = partition_cost(times, chains.changed, jnp.zeros(lanes, jnp.int32), window)
-    new = (chains.changed.reshape(count, -1, tries) != chains.tours[..., None]).any(axis=0)
-    accepted = (cost < jnp.repeat(chains.cost, tries) + margin).reshape(-1, tries) & new
-    lane = jnp.arange(0, lanes, tries) + jax.lax.argmax(accepted, 1, jnp.int32)
-    moves = accepted.any(axis=1)
-    tours = jnp.where(moves, chains.changed[:, lane], chains.tours)
-    present = jnp.where(moves, cost[lane], chains.cost)
-    return chains.replace(
-        tours=tours,
-        is_revisit=jnp.where(moves, is_revisit[:, lane], chains.is_revisit),
-        cost=present,
-        best=jnp.where(present < chains.least, tours, chains.best),
-        least=jnp.minimum(present, chains.least),
-    )
-
-
-def _changed(chains: Chains, near: jax.Array, customers: jax.Array, drawn: jax.Array, revisits: int) -> jax.Array:
-    """A change of each tour, for each of its tries, `i32[P, L]`; `drawn` are numbers in [0, 1), `f32[7, L]`."""
-    tours, is_revisit = (jnp.repeat(leaf, chains.tries, axis=1) for leaf in (chains.tours, chains.is_revisit))
+def _changed(tables: Tables, tours: jax.Array, drawn: jax.Array, is_revisit: jax.Array, *, revisits: int) -> jax.Array:
+    """A change of each tour, `i32[P, L]`; `drawn` are numbers in [0, 1), `f32[7, L]`."""
+    customers = tables.times.customers[0]
     last = jnp.maximum(ends_of(tours) - 1, 1)
     position = jnp.arange(len(tours), dtype=jnp.int32)[:, None]
-    place, other = _places(tours, near, last, drawn[:3])
+    place, other = _places(tours, tables.near, last, drawn[:3])
     kind = (drawn[3] >= np.cumsum(SHARES[:-1], dtype=np.float32)[:, None]).sum(axis=0, dtype=jnp.int32)
     source = _reordered(position, kind, place, other, last, drawn[4:])
     if not revisits:
@@ -240,19 +197,19 @@ def plan_annealed(instances: Instance, key: jax.Array, *, steps: int = PLANNED.s
     """
     times = make_times(jax.vmap(as_float32)(instances))
     window = min(PLANNED.window, times.num_nodes)
+    method = method_of(0, window, PLANNED.tries)
 
-    def anneal(problem: tuple[Times, jax.Array]) -> jax.Array:
+    def annealed(problem: tuple[Times, jax.Array]) -> jax.Array:
         of_one, (begin_key, key) = jax.tree.map(lambda leaf: leaf[None], problem[0]), jax.random.split(problem[1])
-        parts = {"revisits": 0, "window": window}
-        chains = begin(of_one, begin_key, chains=PLANNED.chains, tries=PLANNED.tries, **parts)
+        tables = make_tables(of_one)
+        chains = begin(method, tables, first_tours(of_one, begin_key, chains=PLANNED.chains, revisits=0))
         unit = chains.least.min() / (1 + of_one.customers[0])
-        progress = jnp.linspace(0.0, 1.0, steps, dtype=jnp.float32)
-        heats = geometric(*TEMPERATURE, progress, unit)
-        chains = advance(of_one, chains, key, heats, **parts)
+        heats = geometric(*TEMPERATURE, jnp.linspace(0.0, 1.0, steps, dtype=jnp.float32), unit)
+        chains = advance(method, tables, chains, key, heats, jnp.zeros_like(heats))
         return chains.best[:, jax.lax.argmin(chains.least, 0, jnp.int32)]
 
     of = jnp.arange(times.customers.shape[0], dtype=jnp.int32)
-    tours = jax.lax.map(anneal, (times, jax.random.split(key, len(of)))).T
+    tours = jax.lax.map(annealed, (times, jax.random.split(key, len(of)))).T
     backwards = reversed_tours(tours)
     cost, same = (partition_cost(times, each, of, window)[0] for each in (tours, backwards))
     first, last = (tour_length(times, each[:2], of) for each in (tours, backwards))
@@ -269,27 +226,20 @@ def reversed_tours(tours: jax.Array) -> jax.Array:
 def search_episode(env: TspDrone, instance: Instance, key: jax.Array, stop: Stop | float) -> Iterator[Searched]:
     """Plan an episode of one instance, with chains on each core; see `jaxvrp.toolbox.Search`."""
     times = make_times(jax.tree.map(lambda leaf: leaf[None], as_float32(instance)))
+    tables, window = make_tables(times), window_of(times.num_nodes)
     revisits = most_revisits(times.num_nodes) if env.allow_revisits else 0
-    threads = num_threads()
+    method = method_of(revisits, window)
     begin_key, key = jax.random.split(key)
-    parts = [begin(times, each, chains=CHAINS, revisits=revisits) for each in jax.random.split(begin_key, threads)]
-    best = _best(env, times, parts)  # compiled before the clock starts
-    with ThreadPoolExecutor(threads) as pool:
+    keys = jax.random.split(begin_key, num_threads())
+    parts = [begin(method, tables, first_tours(times, each, chains=CHAINS, revisits=revisits)) for each in keys]
 
-        def play(parts: list[Chains], key: jax.Array, progress: np.ndarray) -> list[Chains]:
-            unit = min(float(part.least.min()) for part in parts) / times.num_nodes
-            heats = jnp.asarray(geometric(*TEMPERATURE, progress, unit), jnp.float32)
-            return advanced(pool, lambda part, key: advance(times, part, key, heats, revisits=revisits), parts, key)
+    def actions_of(tour: np.ndarray) -> dict[str, np.ndarray]:
+        planned = jax.device_get(plan_actions(times, jnp.asarray(tour)[:, None], window=window))
+        return {role: actions[0, : env.max_episode_steps, None] for role, actions in planned.items()}
 
-        for spent, found in anytime(play, parts, key, stop, rounds=STEPS):
-            if min(float(part.least.min()) for part in found) < best[0]:
-                best = _best(env, times, found)
-            yield Searched(spent.seconds, *best)
-
-
-def _best(env: TspDrone, times: Times, parts: Sequence[Chains]) -> tuple[float, dict[str, np.ndarray]]:
-    """What the best tour costs, and its actions."""
-    best = min(parts, key=lambda part: float(part.least.min()))
-    tour = best.best[:, best.least.argmin()][:, None]
-    actions = jax.device_get(plan_actions(times, tour, window=window_of(times.num_nodes)))
-    return float(best.least.min()), {role: plan[0, : env.max_episode_steps, None] for role, plan in actions.items()}
+    cost, tour = best_of(parts)
+    actions = actions_of(tour)  # compiled before the clock starts
+    for found in anneal(method, tables, parts, key, stop, nodes=times.num_nodes):
+        if found.cost < cost:
+            cost, actions = found.cost, actions_of(found.codes)
+        yield Searched(found.seconds, cost, actions)

@@ -7,7 +7,7 @@ all of them, and takes the first that is accepted. The best plans are in time.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -34,18 +34,24 @@ HEAD_START = (0.0, 0.4)
 class Method(NamedTuple):
     """How plans of one kind are annealed."""
 
-    price: Callable[[Any, jax.Array], tuple[jax.Array, jax.Array]]
-    """`(tables, codes i32[P, L])` to what they cost, inf if it is no plan, and how late they are, `f32[L]` each."""
-    change: Callable[[Any, jax.Array, jax.Array], jax.Array]
-    """`(tables, codes i32[P, L], drawn f32[8, L])` to a change of each; `drawn` are numbers in [0, 1)."""
+    price: Callable[..., tuple[jax.Array, ...]]
+    """`(tables, codes i32[P, L])` to what they cost, inf if it is no plan, and how late they are, `f32[L]` each; and
+    what changes read beside the codes, `[P, L]` each."""
+    change: Callable[..., jax.Array]
+    """`(tables, codes i32[P, L], drawn f32[dice, L], *what price found beside)` to a change of each."""
     tries: int
     """Changes that a chain prices at a time."""
     temperature: tuple[float, float]
     """From the beginning to the end of a cycle, geometrically, in units of the cost for each node."""
-    fine: tuple[float, float]
+    fine: tuple[float, float] = (1.0, 1.0)
     """For a lateness of `late_unit`, likewise."""
-    patience: float
-    """Steps of a cycle for each pair of nodes, if there is time for them: one cycle follows the other."""
+    patience: float | None = None
+    """Steps of a cycle for each pair of nodes, if there is time for them: one cycle follows the other. None: one."""
+    dice: int = 8
+    """Numbers in [0, 1) that a change is drawn by."""
+    is_ahead: bool = False
+    """Whether changes are made a step before they are priced: what one turn of a loop hands to the next is stored,
+    where otherwise every reader would compute it once more."""
 
 
 class Chains(struct.PyTreeNode):
@@ -56,6 +62,16 @@ class Chains(struct.PyTreeNode):
     late: jax.Array  # `f32[C]`
     best: jax.Array  # `i32[P, C]`, in time
     least: jax.Array  # `f32[C]`, its cost
+    beside: tuple[jax.Array, ...] = ()  # `[P, C]`, what changes read beside the codes
+    ahead: jax.Array | None = None  # `i32[P, C tries]`, changes to be priced, those of a chain side by side
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def begin(method: Method, tables: Any, codes: jax.Array) -> Chains:
+    """Chains at these plans, `i32[P, C]`."""
+    cost, late, *beside = method.price(tables, codes)
+    ahead = jnp.repeat(codes, method.tries, axis=1) if method.is_ahead else None
+    return Chains(codes, cost, late, codes, jnp.where(late > 0, jnp.inf, cost), tuple(beside), ahead)
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -64,11 +80,17 @@ def advance(
 ) -> Chains:
     """The chains after a step at each of these temperatures, and fines for a unit of lateness, `f32[steps]` each."""
 
+    def changed(chains: Chains, drawn: jax.Array) -> jax.Array:
+        codes, *beside = (jnp.repeat(leaf, method.tries, axis=1) for leaf in (chains.codes, *chains.beside))
+        return method.change(tables, codes, drawn, *beside)
+
     def step(chains: Chains, drawn: tuple[jax.Array, ...]) -> tuple[Chains, None]:
         key, temperature, fine = drawn
-        rest, luck = jnp.split(jax.random.uniform(key, (9, chains.codes.shape[1] * method.tries), jnp.float32), [8])
-        changed = method.change(tables, jnp.repeat(chains.codes, method.tries, axis=1), rest)
-        return _accepted(method, tables, chains, changed, temperature * -jnp.log(luck[0]), fine), None
+        shape = method.dice + 1, chains.codes.shape[1] * method.tries
+        rest, luck = jnp.split(jax.random.uniform(key, shape, jnp.float32), [method.dice])
+        changes = changed(chains, rest) if chains.ahead is None else chains.ahead
+        chains = _accepted(method, tables, chains, changes, temperature * -jnp.log(luck[0]), fine)
+        return chains if chains.ahead is None else chains.replace(ahead=changed(chains, rest)), None
 
     return jax.lax.scan(step, chains, (jax.random.split(key, len(temperatures)), temperatures, fines))[0]
 
@@ -78,17 +100,17 @@ def _accepted(
 ) -> Chains:
     """The chains after the first of their changes, `i32[P, C tries]`, that costs less than before and a margin."""
     tries = method.tries
-    cost, late = method.price(tables, changed)
+    cost, late, *beside = method.price(tables, changed)
     new = (changed.reshape(len(changed), -1, tries) != chains.codes[..., None]).any(axis=0)
     before = jnp.repeat(chains.cost + fine * chains.late, tries)
     accepted = (cost + fine * late < before + margin).reshape(-1, tries) & new
     lane = jnp.arange(0, len(margin), tries) + jax.lax.argmax(accepted, 1, jnp.int32)
     moves = accepted.any(axis=1)
-    codes = jnp.where(moves, changed[:, lane], chains.codes)
-    cost, late = jnp.where(moves, cost[lane], chains.cost), jnp.where(moves, late[lane], chains.late)
+    leaves = (changed, chains.codes), (cost, chains.cost), (late, chains.late), *zip(beside, chains.beside, strict=True)
+    codes, cost, late, *beside = (jnp.where(moves, after[..., lane], before) for after, before in leaves)
     better = (cost < chains.least) & (late == 0)
     best, least = jnp.where(better, codes, chains.best), jnp.where(better, cost, chains.least)
-    return Chains(codes, cost, late, best, least)
+    return Chains(codes, cost, late, best, least, tuple(beside), chains.ahead)
 
 
 class Annealed(NamedTuple):
@@ -99,39 +121,51 @@ class Annealed(NamedTuple):
     codes: np.ndarray  # `i32[P]`
 
 
+def anneal_from(
+    method: Method, tables: Any, codes: np.ndarray, key: jax.Array, stop: Stop | float, **how: Any
+) -> Iterator[Annealed]:
+    """As `anneal`, with chains on each core that begin at a plan in time, `i32[P]`."""
+    chains = begin(method, tables, jnp.repeat(jnp.asarray(codes)[:, None], CHAINS, axis=1))
+    return anneal(method, tables, [chains] * num_threads(), key, stop, **how)
+
+
 def anneal(
     method: Method,
     tables: Any,
-    codes: np.ndarray,
+    parts: Sequence[Chains],
     key: jax.Array,
     stop: Stop | float,
     *,
     nodes: int,
-    late_unit: float,
+    late_unit: float = 1.0,
 ) -> Iterator[Annealed]:
-    """Anneal a plan in time, `i32[P]`, until it is time to stop, with chains on each core; yields the best so far."""
-    threads = num_threads()
-    repeated = jnp.repeat(jnp.asarray(codes)[:, None], CHAINS, axis=1)
-    cost, late = method.price(tables, repeated)
-    parts = [Chains(repeated, cost, late, repeated, cost)] * threads
-    with ThreadPoolExecutor(threads) as pool:
+    """Anneal until it is time to stop, each part in a thread of its own; yields the best plan so far."""
+    with ThreadPoolExecutor(len(parts)) as pool:
 
-        def play(parts: list[Chains], key: jax.Array, progress: np.ndarray) -> list[Chains]:
+        def play(parts: Sequence[Chains], key: jax.Array, progress: np.ndarray) -> list[Chains]:
             unit = min(float(part.least.min()) for part in parts) / nodes
             heats = jnp.asarray(geometric(*method.temperature, progress, unit), jnp.float32)
             fines = jnp.asarray(geometric(*method.fine, progress, unit / late_unit), jnp.float32)
             return advanced(pool, lambda part, key: advance(method, tables, part, key, heats, fines), parts, key)
 
-        def cycles(steps: float) -> list[Cycle]:
-            count = max(1, round(min(steps / (method.patience * nodes**2), steps / STEPS)))
-            return [Cycle(k / count, (k + 1) / count, HEAD_START[k % len(HEAD_START)]) for k in range(count)]
-
-        for spent, found in anytime(play, parts, key, stop, rounds=STEPS, cycles=cycles, renew=_restarted):
-            best = min(found, key=lambda part: float(part.least.min()))
-            yield Annealed(spent.seconds, float(best.least.min()), np.asarray(best.best[:, int(best.least.argmin())]))
+        how = {"cycles": functools.partial(_cycles, method.patience * nodes**2)} if method.patience else {}
+        for spent, found in anytime(play, parts, key, stop, rounds=STEPS, renew=_restarted, **how):
+            yield Annealed(spent.seconds, *best_of(found))
 
 
-def _restarted(parts: list[Chains], key: jax.Array) -> list[Chains]:
+def best_of(parts: Sequence[Chains]) -> tuple[float, np.ndarray]:
+    """The least cost, and its plan, `i32[P]`."""
+    best = min(parts, key=lambda part: float(part.least.min()))
+    return float(best.least.min()), np.asarray(best.best[:, int(best.least.argmin())])
+
+
+def _cycles(length: float, steps: float) -> list[Cycle]:
+    """Cycles of about so many steps, where there are so many steps in all."""
+    count = max(1, round(min(steps / length, steps / STEPS)))
+    return [Cycle(k / count, (k + 1) / count, HEAD_START[k % len(HEAD_START)]) for k in range(count)]
+
+
+def _restarted(parts: Sequence[Chains], key: jax.Array) -> list[Chains]:
     """Chains that go on from the best half of all of them, twice each."""
     del key
     best = np.concatenate([np.asarray(part.best) for part in parts], axis=1)

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from jaxvrp.envs.tsp_drone.baselines.chains import Method, anneal, below
+from jaxvrp.envs.tsp_drone.baselines.chains import Method, anneal_from, below
 from jaxvrp.envs.tsp_drone.problem.instance import Instance, as_float32, distance
 from jaxvrp.envs.tsp_drone.problem.operations import Operation, operations_to_actions
 from jaxvrp.envs.tsp_drone.tours import TruckDroneTours
@@ -282,7 +282,7 @@ def search_tours(instance: Instance, key: jax.Array, stop: Stop | float) -> Iter
     instance = Instance(**trimmed)
     tables, horizon = make_tables(as_float32(instance)), float(instance.closes[0] - instance.opens[0])
     how = {"nodes": count, "late_unit": horizon or 1.0}
-    for found in anneal(METHOD, tables, first_codes(instance), key, stop, **how):
+    for found in anneal_from(METHOD, tables, first_codes(instance), key, stop, **how):
         yield SearchedTours(found.seconds, found.cost, tours_of(found.codes, count))
 
 

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 
 from jaxvrp.actor import Carry
 from jaxvrp.environment import TimeStep
-from jaxvrp.envs.tsp_drone.baselines.chains import Chains, advance
-from jaxvrp.envs.tsp_drone.baselines.tours_annealing import METHOD, SPARE, make_tables, price
+from jaxvrp.envs.tsp_drone.baselines.chains import advance, begin
+from jaxvrp.envs.tsp_drone.baselines.tours_annealing import METHOD, SPARE, make_tables
 from jaxvrp.envs.tsp_drone.problem.instance import Instance, distance, node_indices, truck_time
 from jaxvrp.envs.tsp_drone.problem.operations import FIRST_SERVE, MEET, STAY_WITH_TRUCK
 from jaxvrp.envs.tsp_drone.state import State
@@ -86,14 +86,12 @@ def annealed(instance: Instance, key: jax.Array, *, num_tours: int, steps: int) 
     The order of its tours is `_ordered`. Where customers do not fit into so many tours, it may miss windows.
     """
     tables = make_tables(instance)
-    codes = jnp.repeat(_first_codes(instance, num_tours)[:, None], CHAINS, axis=1)
-    money, late = price(tables, codes)
+    chains = begin(FEW, tables, jnp.repeat(_first_codes(instance, num_tours)[:, None], CHAINS, axis=1))
     ways = instance.truck_price * distance(instance, 0, node_indices(instance)).sum()
     unit = 0.5 * ways / jnp.maximum(instance.exists[1:].sum(), 1)
     progress = jnp.linspace(0.0, 1.0, steps, dtype=jnp.float32)
     heats, fines = (geometric(*ends, progress, unit) for ends in (FEW.temperature, FEW.fine))
-    least = jnp.where(late > 0, jnp.inf, money)
-    chains = advance(FEW, tables, Chains(codes, money, late, codes, least), key, heats, fines)
+    chains = advance(FEW, tables, chains, key, heats, fines)
     return _ordered(instance, chains.best[:, jax.lax.argmin(chains.least, 0, jnp.int32)])
 
 

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from jaxvrp.envs.tsp_drone.baselines.chains import Method, among_rest, anneal, below
+from jaxvrp.envs.tsp_drone.baselines.chains import Method, among_rest, anneal_from, below
 from jaxvrp.envs.tsp_drone.sidekicks import rules
 from jaxvrp.envs.tsp_drone.sidekicks.env import TRUCK, FlyingSidekicks
 from jaxvrp.envs.tsp_drone.sidekicks.instance import Instance, as_float32, trim
@@ -216,7 +216,7 @@ def search_episode(env: FlyingSidekicks, instance: Instance, key: jax.Array, sto
     tables, codes, start = make_tables(trimmed), first_codes(trimmed), env.init_state(instance)
     endurance = np.asarray(trimmed.endurance)
     late_unit = float(endurance[np.isfinite(endurance)].max(initial=0.0)) or 1.0
-    for found in anneal(METHOD, tables, codes, key, stop, nodes=trimmed.num_nodes, late_unit=late_unit):
+    for found in anneal_from(METHOD, tables, codes, key, stop, nodes=trimmed.num_nodes, late_unit=late_unit):
         if found.cost < best:
             best, actions = found.cost, actions_of(env, trimmed, found.codes)
         episode = functools.partial(_played, env, instance, start, actions)

@@ -11,13 +11,16 @@ import pytest
 from benchmarks.reference.tsp_drone import least_makespan
 from jaxvrp.envs.tsp_drone import actions_to_operations, make, make_instance, pad, solution_report, stack
 from jaxvrp.envs.tsp_drone.baselines.annealing import (
-    advance,
-    begin,
+    first_tours,
+    make_tables,
+    method_of,
     most_revisits,
     plan_annealed,
     reversed_tours,
     search_episode,
+    window_of,
 )
+from jaxvrp.envs.tsp_drone.baselines.chains import advance, begin
 from jaxvrp.envs.tsp_drone.baselines.partition import make_times
 from jaxvrp.envs.tsp_drone.problem.instance import as_float32
 
@@ -92,12 +95,12 @@ def test_hardly_any_customers(count):
 def annealed(instance, calls=16):
     """The least makespan after so many calls: their number does not depend on the machine."""
     times, revisits = make_times(as_float32(stack([instance]))), most_revisits(instance.num_nodes)
+    tables, method = make_tables(times), method_of(revisits, window_of(times.num_nodes))
     begin_key, *keys = jax.random.split(jax.random.key(0), calls + 1)
-    chains = begin(times, begin_key, chains=8, revisits=revisits)
-    for key, heats in zip(
-        keys, jnp.geomspace(6.0, 0.5, calls * 128, dtype=jnp.float32).reshape(calls, -1), strict=True
-    ):
-        chains = advance(times, chains, key, heats, revisits=revisits)
+    chains = begin(method, tables, first_tours(times, begin_key, chains=8, revisits=revisits))
+    heats = jnp.geomspace(6.0, 0.5, calls * 128, dtype=jnp.float32).reshape(calls, -1)
+    for key, each in zip(keys, heats, strict=True):
+        chains = advance(method, tables, chains, key, each, each)
     return float(chains.least.min())
 
 

@@ -417,8 +417,7 @@ def annealed(instance, least, calls=8):
     """The best plan and its makespan: the first that is the least, or the one after so many calls, on any machine."""
     tables, codes = annealing.make_tables(instance), jnp.asarray(annealing.first_codes(instance))
     repeated = jnp.repeat(codes[:, None], 8, axis=1)
-    cost, late = price(tables, repeated)
-    found = chains.Chains(repeated, cost, late, repeated, cost)
+    found = chains.begin(annealing.METHOD, tables, repeated)
     heats, fines = (jnp.geomspace(*ends, calls * 128, dtype=jnp.float32).reshape(calls, -1) for ends in HEATS)
     for key, heat, fine in zip(jax.random.split(jax.random.key(0), calls), heats, fines, strict=True):
         found = chains.advance(annealing.METHOD, tables, found, key, heat, fine)
