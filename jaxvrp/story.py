@@ -85,7 +85,7 @@ class Units:
 def number(value: float) -> str:
     """A number for people: three digits, or all that stand before the point; never 0 for what is more."""
     size = abs(value)
-    if size >= 1 and value == round(value):
+    if value == round(value):
         return str(round(value))
     decimals = 0 if size >= 100 else 1 if size >= 10 else 2 if size >= 0.1 else 3
     text = f"{value:.{decimals}f}"

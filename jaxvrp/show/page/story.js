@@ -111,6 +111,53 @@ function storyTiming({ span, clocks, vehicles, units, words }) {
   };
 }
 
+/**
+ * A story in which no two turns of a vehicle are at the same time, as where a way takes none: later ones, and what
+ * belongs to them, are later by a trifle, so that by steps they come one after the other.
+ */
+function withTurnsApart(story) {
+  const trifle = 1e-4 * (story.span[1] - story.span[0] || 1);
+  const vehicles = story.vehicles.map((vehicle) => turnsApart(vehicle, trifle));
+  const places = story.places.map((place) => ({
+    ...place,
+    standings: place.standings.map((standing) => ({ ...standing, time: vehicles[standing.vehicle]?.timeAt(standing.time, place.position) ?? standing.time })),
+  }));
+  return { ...story, vehicles, places };
+}
+
+function turnsApart(vehicle, trifle) {
+  const { turns, track, activities } = vehicle;
+  const states = new Map();
+  for (const [step, time] of turns) states.set(time, (states.get(time) ?? new Set()).add(step));
+  /** Times of entries, each by the number of those of the same time that it `follows`. */
+  const spread = (entries, follows = () => 1) => {
+    let rank = 0;
+    return entries.map((entry, at) => {
+      const time = beginOf(entry);
+      rank = at && beginOf(entries[at - 1]) === time ? rank + follows(entry, entries[at - 1]) : 0;
+      return time + trifle * Math.min(rank, (states.get(time)?.size ?? 1) - 1);
+    });
+  };
+  const paired = (entries, times) => entries.map(([, ...rest], at) => [times[at], ...rest]);
+  const isAway = ([, [x, y]], [, [fromX, fromY]]) => (x === fromX && y === fromY ? 0 : 1);
+  const trackTimes = spread(track, isAway);
+  const turnTimes = spread(turns.map(([step, time]) => [time, step]), ([, step], [, before]) => (step === before ? 0 : 1));
+  const aimTimes = spread(vehicle.aims);
+  return {
+    ...vehicle,
+    turns: turns.map(([step], at) => [step, turnTimes[at]]),
+    track: paired(track, trackTimes),
+    levels: paired(vehicle.levels, spread(vehicle.levels)),
+    notes: paired(vehicle.notes, spread(vehicle.notes)),
+    aims: vehicle.aims.map((aim, at) => ({ ...aim, time: aimTimes[at] })),
+    activities: activities.filter(({ begin, end }) => end > begin),
+    timeAt(time, [x, y]) {
+      const at = track.findIndex(([when, place]) => when === time && place[0] === x && place[1] === y);
+      return at < 0 ? time : trackTimes[at];
+    },
+  };
+}
+
 /** What is to be seen: area, places, ways; [[least x, greatest x], [least y, greatest y]]. */
 function storyExtent({ area, places, vehicles }) {
   const points = [
@@ -355,7 +402,7 @@ function mapLabel({ vehicles, places }) {
 }
 
 function storyView(seek) {
-  const { story } = episode;
+  const story = (episode.story = withTurnsApart(episode.story));
   const timing = storyTiming(story);
   const extent = storyExtent(story);
   const [x, y] = extent;
@@ -368,7 +415,7 @@ function storyView(seek) {
   };
   return {
     ...storyMap(story, timing, extent),
-    aspect: clamp((y[1] - y[0]) / (x[1] - x[0] || 1), 0.6, 1),
+    aspect: story.places.length || story.vehicles.length ? clamp((y[1] - y[0]) / (x[1] - x[0] || 1), 0.6, 1) : 0,
     label: mapLabel(story),
     cards: story.cards.map(({ title, agent, vehicle, steps: entries }) => ({
       title,
