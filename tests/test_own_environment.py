@@ -11,7 +11,6 @@ import pytest
 import jaxvrp
 from jaxvrp import registry
 from jaxvrp.show.__main__ import main as draw_page
-from jaxvrp.show.export import can_draw
 
 RULES = '''
     """Beads on a string are pushed to the right: the fewer steps it takes, the better."""
@@ -247,9 +246,8 @@ class Bare:
     """Of no environment that is registered."""
 
 
-def test_where_there_is_no_toolbox_nothing_is_drawn():
+def test_where_there_is_no_toolbox_there_is_an_empty_one():
     assert registry.toolbox_of(Bare()) == jaxvrp.Toolbox()
-    assert not can_draw(Bare())
 
 
 def test_what_is_no_toolbox_is_refused(package):

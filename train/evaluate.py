@@ -21,7 +21,7 @@ from jaxvrp import Environment, registry
 from jaxvrp.io.command_line import Parser, UserError, above_zero, index, positive
 from jaxvrp.io.messages import nearest
 from jaxvrp.pictures import STILLS
-from jaxvrp.show.export import can_draw, draw
+from jaxvrp.show.export import draw
 from jaxvrp.toolbox import Toolbox
 from train.running.command import command_line
 from train.running.command.instance_file import (
@@ -137,8 +137,6 @@ def _kind_of_play(args: argparse.Namespace, deterministic: bool) -> str:
 
 
 def _check_render(folder: RunFolder, env: Environment, path: str | None, sources: list[pathlib.Path]) -> None:
-    if path is not None and not can_draw(env):
-        raise UserError(f"--render {path}: this environment has no renderer; leave it out")
     if path is not None:
         check_output("--render", path, (".gif", *STILLS), [*folder.sources, *sources])
 

@@ -501,8 +501,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         args.instance, run=args.run, env=args.env, row=args.index, trust=args.trust, given=args.given
     )
     method = chosen(problem, args.method)
-    if args.picture and problem.toolbox.renderer is None:
-        raise UserError(f"--picture: {type(problem.env).__name__} has no renderer; leave it out")
     source = [pathlib.Path(args.instance)]
     for path in args.out:
         check_output("--out", path, endings_of(problem), source)

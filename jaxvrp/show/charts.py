@@ -8,10 +8,10 @@ import numpy as np
 
 from jaxvrp.io.messages import cut
 from jaxvrp.show.looks import SHADES, Looks
-from jaxvrp.show.palette import EDGE, FRAME, GRID, INK, LOST, NOTE, PALE, text_colour
+from jaxvrp.show.palette import EDGE, FRAME, GRID, INK, LOST, NOTE, PALE, series_look, text_colour
 from jaxvrp.show.paper import legend_entry, legible, outline, points_high
 from jaxvrp.show.route_map import end_of
-from jaxvrp.story import Bar, Chart, Counts, Dot, Levels, Row, Rows, Story, Vehicle, number
+from jaxvrp.story import Bar, Chart, Counts, Dot, Levels, Lines, Row, Rows, Story, Vehicle, number
 
 LANE = 0.42
 """Half the height of a lane, by the distance of lanes."""
@@ -22,8 +22,8 @@ LONGEST = 16
 
 def height_of(chart: Chart) -> tuple[float, float]:
     """The least and the best height of a chart, in inches."""
-    if isinstance(chart, Counts):
-        return 1.2, 1.8
+    if isinstance(chart, Counts | Lines):
+        return 1.0, 1.8
     if isinstance(chart, Levels):
         lanes = max(len(chart.vehicles), 1)
         return max(0.7, min(0.3 * lanes, 4.0)), max(0.7, (0.8 if chart.shaded else 0.55) * lanes)
@@ -43,8 +43,11 @@ def paint(story: Story, chart: Chart, axes: Any, *, is_last: bool = True) -> Non
         _paint_rows(story, chart, axes)
     elif isinstance(chart, Levels):
         _paint_levels(story, chart, axes)
-    else:
+    elif isinstance(chart, Counts):
         _paint_counts(story, chart, axes)
+    else:
+        for at, (_, vehicle, points) in enumerate(chart.lines):
+            axes.plot(*np.reshape(points, (-1, 2)).T, **_look_of_line(Looks(story), at, vehicle))
     _time_axis(story, axes, *span_of(story, chart), is_last=is_last)
     axes.set_title(chart.title, fontsize=9.5, loc="left", color=INK, pad=5)
 
@@ -195,7 +198,7 @@ def _paint_load(vehicle: Vehicle, axes: Any, lane: int, colour: str, most: float
     axes.plot(times, height, drawstyle="steps-post", color=colour, linewidth=1.4, solid_joinstyle="miter", zorder=4)
 
 
-# --- counts ---------------------------------------------------------------------------------------------------------
+# --- counts and lines -------------------------------------------------------------------------------------------------
 
 
 def _paint_counts(story: Story, chart: Counts, axes: Any) -> None:
@@ -213,6 +216,10 @@ def _paint_counts(story: Story, chart: Counts, axes: Any) -> None:
     axes.locator_params(axis="y", integer=True)
 
 
+def _look_of_line(looks: Looks, at: int, vehicle: int | None) -> dict[str, Any]:
+    return {**(series_look(at) if vehicle is None else looks.line(vehicle)), "linewidth": 1.4}
+
+
 # --- legends --------------------------------------------------------------------------------------------------------
 
 
@@ -225,6 +232,11 @@ def keys_of(story: Story, chart: Chart) -> list[Any]:
         return [*keys, legend_entry(**dashed, label="end")] if end_of(story) < story.span[1] else keys
     if isinstance(chart, Counts):
         return []
+    if isinstance(chart, Lines):
+        looked = [
+            (words, series_look(at) if v is None else looks.line(v)) for at, (words, v, _) in enumerate(chart.lines)
+        ]
+        return [legend_entry(**look, linewidth=1.4, label=cut(words, 24)) for words, look in looked if len(looked) > 1]
     vehicles = [story.vehicles[at] for at in chart.vehicles]
     done = {activity.name for vehicle in vehicles for activity in vehicle.activities} if chart.shaded else set()
     keys = [

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from jaxvrp import registry
-from jaxvrp.environment import Environment
 from jaxvrp.episodes import Episode, whole
 from jaxvrp.io.messages import shown
 from jaxvrp.io.whole_files import write_text
@@ -23,6 +22,7 @@ from jaxvrp.show.animation import write_picture
 from jaxvrp.show.common import story_entries
 from jaxvrp.show.episode_format import to_json, view_of, write_episode
 from jaxvrp.show.sheets import to_html
+from jaxvrp.story import Story
 from jaxvrp.toolbox import Sheet
 
 
@@ -41,14 +41,16 @@ def export_episode(episode: Episode, problem: Any = None) -> dict[str, Any]:
         exported = toolbox.replay.export(episode.env, episode.states, episode.actions)
         label = toolbox.instances.label_episode if problem is not None and toolbox.instances else None
         return label(problem, exported) if label else exported
-    episode = whole(episode)
-    return story_entries(episode, registry.name_of(episode.env), (toolbox.story or generic.story_of)(episode, problem))
+    return story_entries(whole(episode), registry.name_of(episode.env), story_of(episode, problem))
 
 
-def can_draw(env: Environment) -> bool:
-    """Whether episodes of `env` can be drawn by `draw`."""
-    toolbox = registry.toolbox_of(env)
-    return toolbox.story is not None or toolbox.renderer is not None
+def story_of(episode: Episode, problem: Any = None) -> Story:
+    """What figures and pages tell of an episode; arguments and errors as of `export_episode`.
+
+    Environments that have no story of their own get one that is made of their states.
+    """
+    tell = registry.toolbox_of(episode.env).story or generic.story_of
+    return tell(whole(episode), problem)
 
 
 def draw(episode: Episode, path: str | os.PathLike, problem: Any = None) -> None:
@@ -59,14 +61,12 @@ def draw(episode: Episode, path: str | os.PathLike, problem: Any = None) -> None
         OSError: the file cannot be written.
     """
     toolbox = registry.toolbox_of(episode.env)
-    if toolbox.story is not None:
-        write_picture(toolbox.story(episode, problem), path)
-        return
-    if problem is not None and toolbox.instances and toolbox.instances.draw:
+    if toolbox.story is not None or toolbox.renderer is None:
+        write_picture(story_of(episode, problem), path)
+    elif problem is not None and toolbox.instances and toolbox.instances.draw:
         toolbox.instances.draw(problem, episode.env, episode.states, path)
-        return
-    assert toolbox.renderer
-    toolbox.renderer(episode.env, episode.states, path)
+    else:
+        toolbox.renderer(episode.env, episode.states, path)
 
 
 def save(episode: Episode, path: str | os.PathLike, problem: Any = None) -> None:
@@ -75,7 +75,7 @@ def save(episode: Episode, path: str | os.PathLike, problem: Any = None) -> None
     `.json` is the episode, `.html` a page that plays it; `.gif` an animation, `.png`, `.svg` or `.pdf` a still.
 
     Raises:
-        ValueError: another ending, or what `export_episode` and the renderer refuse.
+        ValueError: another ending, or what `export_episode` refuses.
         OSError: the file cannot be written.
     """
     suffix = Path(path).suffix.lower()
@@ -83,9 +83,6 @@ def save(episode: Episode, path: str | os.PathLike, problem: Any = None) -> None
         write_episode(export_episode(episode, problem), path)
     elif suffix == ".html":
         write_page(export_episode(episode, problem), path)
-    elif not can_draw(episode.env):
-        name = type(episode.env).__name__
-        raise ValueError(f"cannot draw to '{Path(path).name}': {name} has no renderer; use .json or .html")
     else:
         draw(episode, path, problem)
 

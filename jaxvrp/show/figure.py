@@ -7,6 +7,7 @@ it is None, and returns it. matplotlib is imported inside the functions. Nothing
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +20,9 @@ from jaxvrp.story import Chart, Story
 DPI = 120
 CHART = 5.0
 """Inches of the width of charts."""
+
+MOST_CHARTS = 6
+"""Of a figure, which shows the first ones."""
 
 HEAD, TITLE, TICKS, KEYS = 0.72, 0.34, 0.36, 0.2
 """Inches: of the lines on top, of the title of a chart, of the times below it, of a row of a legend."""
@@ -91,8 +95,8 @@ def lay_out(story: Story, *, dpi: float = DPI, width: float | None = None, fig: 
     has_map = bool(story.places or story.area or any(vehicle.track for vehicle in story.vehicles))
     named = sum(bool(place.standings and place.label) for place in story.places)
     side = float(np.clip(4.9 + 0.025 * named, 5.4, 6.4 if width else 9.4)) if has_map else 0.0
-    tall = side + 0.35 + 2 * KEYS
-    heights, below = _heights(story, tall)
+    tall, shown = side + 0.35 + 2 * KEYS, story.charts[:MOST_CHARTS]
+    heights, below = _heights(story, shown, tall)
     up = HEAD + max(tall, float((heights + below).sum()))
     across = max(side + (CHART + 1.65 if story.charts else 0.4), 5.0)
     page = paper.new_paper(across, up, width / across if width else dpi, fig)
@@ -103,9 +107,9 @@ def lay_out(story: Story, *, dpi: float = DPI, width: float | None = None, fig: 
         keys = route_map.keys(moving=width is not None)
         paper.legend(page.figure, keys, ncols=max(3, int(side / 1.35)), handlelength=2.2, **corner)
     panels, top = [], up - HEAD
-    for at, chart in enumerate(story.charts):
+    for at, chart in enumerate(shown):
         panels.append(page.axes(side + 1.25, top - heights[at], CHART, heights[at]))
-        is_last = at == len(story.charts) - 1
+        is_last = at == len(shown) - 1
         charts.paint(story, chart, panels[-1], is_last=is_last)
         corner = {"loc": "upper left", "bbox_to_anchor": page.place(side + 1.2, top - heights[at] - TICKS + 0.06)}
         if keys := charts.keys_of(story, chart):
@@ -114,14 +118,14 @@ def lay_out(story: Story, *, dpi: float = DPI, width: float | None = None, fig: 
     return StoryFigure(page.figure, route_map, panels, headline)
 
 
-def _heights(story: Story, tall: float) -> tuple[np.ndarray, np.ndarray]:
+def _heights(story: Story, shown: Sequence[Chart], tall: float) -> tuple[np.ndarray, np.ndarray]:
     """Of each chart, in inches: its height, and that of ticks, legend and the title of the next one below it.
 
     Charts fill `tall` inches, as far as they have use for it.
     """
-    rows = np.array([math.ceil(len(charts.keys_of(story, chart)) / 3) for chart in story.charts])
+    rows = np.array([math.ceil(len(charts.keys_of(story, chart)) / 3) for chart in shown])
     below = TICKS + KEYS * rows + TITLE * (np.arange(len(rows)) < len(rows) - 1)
-    least, best = np.reshape([charts.height_of(chart) for chart in story.charts], (-1, 2)).T
+    least, best = np.reshape([charts.height_of(chart) for chart in shown], (-1, 2)).T
     more = np.minimum(best, 2.2 * least) - least
     share = (tall - below.sum() - least.sum()) / max(float(more.sum()), 1e-9)
     return least + more * np.clip(share, 0.0, 1.0), below

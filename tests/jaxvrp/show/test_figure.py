@@ -13,7 +13,7 @@ from jaxvrp.show import animation, draw_chart, draw_map, draw_story, write_pictu
 from jaxvrp.show.figure import lay_out
 from jaxvrp.show.palette import BESIDE_STATUS, INK, LATE, LOST, ON_TIME, RIGHT, SERIES
 from jaxvrp.show.route_map import RouteMap, Way
-from jaxvrp.story import Rows, Standing, Units
+from jaxvrp.story import Lines, Rows, Standing, Units
 from tests.jaxvrp.show.stories import FLIGHTS, RIDES, crowd
 
 HEADS = {"png": b"\x89PNG", "SVG": b"<?xml", "pdf": b"%PDF"}
@@ -181,6 +181,16 @@ def test_numbers_grow_when_they_do():
     accepted, rejected = axes.lines
     assert accepted.get_xdata().tolist() == [0, 1, 2, 10] and accepted.get_ydata().tolist() == [0, 1, 2, 2]
     assert (rejected.get_color(), [text.get_text() for text in axes.texts]) == (LOST, ["2 accepted", "1 rejected"])
+
+
+def test_lines_of_numbers_are_named_where_there_are_several():
+    line = ("height", None, ((0.0, 3.0), (4.0, 5.0)))
+    one, two = (
+        dataclasses.replace(RIDES, charts=(Lines("Heights", lines),)) for lines in ((line,), (line, ("of 1", 1, ())))
+    )
+    assert draw_chart(one).get_legend() is None and draw_chart(one).lines[0].get_ydata().tolist() == [3.0, 5.0]
+    assert [text.get_text() for text in draw_chart(two).get_legend().get_texts()] == ["height", "of 1"]
+    assert draw_chart(two).lines[1].get_color() == SERIES[1]
 
 
 def test_windows_that_close_long_after_the_end_stretch_rows_alone():

@@ -11,7 +11,7 @@ from jaxvrp import registry
 from jaxvrp.io.messages import warn
 from jaxvrp.io.whole_files import write_json
 from jaxvrp.pictures import save_still
-from jaxvrp.show.export import can_draw, draw
+from jaxvrp.show.export import draw
 from train.running.loop.compiler import Compiler
 from train.running.loop.evaluator import Evaluator, Figures, first_seed, recording_function
 from train.running.loop.learner import Learner
@@ -23,7 +23,7 @@ from train.running.shown.tables import figures_table
 CURVE = "learning_curve.png"
 EPISODE = ("episode.gif", "episode.png")
 PICTURES = (CURVE, *EPISODE)
-"""Files that a run draws at its end; of the episode, if its toolbox has a renderer and the key `pictures` says so."""
+"""Files that a run draws at its end; of the episode, if its toolbox has it drawn and `pictures` says so."""
 
 
 class Report:
@@ -33,7 +33,8 @@ class Report:
         """`params` are those of actors at any time, and `evaluator` has the fixed instances."""
         self._learner, self._evaluator = learner, evaluator
         self._toolbox = registry.toolbox_of(evaluator.env)
-        self._pictures = EPISODE if can_draw(evaluator.env) and learner.config.pictures else ()
+        is_drawn = self._toolbox.story is not None or self._toolbox.renderer is not None
+        self._pictures = EPISODE if is_drawn and learner.config.pictures else ()
         if self._pictures:
             record = recording_function(learner, evaluator)
             self._record = compiler.compile(record, first_seed(learner, params), quick=True, name="record")
