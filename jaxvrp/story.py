@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 Point = tuple[float, float]
 
@@ -333,8 +333,12 @@ class Story:
             default "by decision".
         actions: by role, the names of its actions; None for a role whose actions are numbers, or of no interest.
         why: by role, for each state and each agent that is there, why some of its actions are masked; {}: not told.
-            With `actions` it is written among what episodes of all kinds have, not within the story.
-        instead: likewise, what became of its action, in words, where that is not what it asked for; "" where it is.
+        instead: by role, for each state and each agent that is there, what became of its action, where that is not what
+            it asked for; {}: nothing else became of any.
+        episode: a `jaxvrp.episodes.Episode` with all states of `clocks`, where decisions hold for several of them, and
+            the one that was given has only those of decisions; else None.
+
+    `title`, `shortfall`, `lost` and the last four are written among what episodes of all kinds have.
     """
 
     title: str
@@ -357,7 +361,8 @@ class Story:
     words: Mapping[str, str] = dataclasses.field(default_factory=dict)
     actions: Mapping[str, tuple[str, ...] | None] = dataclasses.field(default_factory=dict)
     why: Mapping[str, tuple[tuple[Why, ...], ...]] = dataclasses.field(default_factory=dict)
-    instead: Mapping[str, tuple[tuple[str, ...], ...]] = dataclasses.field(default_factory=dict)
+    instead: Mapping[str, tuple[tuple[str | None, ...], ...]] = dataclasses.field(default_factory=dict)
+    episode: Any = None
 
 
 def held(entries: Sequence[tuple], time: float) -> tuple | None:

@@ -120,6 +120,7 @@ def story_entries(episode: Episode, kind: str, story: Story) -> dict[str, Any]:
 
     `kind` is the name that the environment is registered under.
     """
+    episode = story.episode or episode
     env, seen = episode.env, episode.timesteps
     rows, last = present_rows(env, seen.valid), len(seen.terminated) - 1
     rewards = {role: np.asarray(reward)[:, rows[role]] for role, reward in seen.reward.items()}

@@ -22,7 +22,7 @@ from jaxvrp.show.schema import Check
 EXACT = 1e4
 """From here on, three decimals are finer than a float32."""
 
-BESIDE = ("title", "shortfall", "lost", "actions", "why", "instead")
+BESIDE = ("title", "shortfall", "lost", "actions", "why", "instead", "episode")
 """Fields that stand among the entries that episodes of all kinds have."""
 
 HELD = (story.Standing, story.Aim)
