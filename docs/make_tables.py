@@ -35,7 +35,7 @@ from benchmarks.measure import Spread, rate, rates
 from jaxvrp.entities import seen_as
 from jaxvrp.fields import accepted_values
 from jaxvrp.policies.folder import find_run, read_card, shipped_policies
-from train.running.command.keys import as_typed, environment_keys, scenario_default
+from train.settings.keys import as_typed, default_environment, environment_keys, scenario_default
 
 PAGES = pathlib.Path(__file__).parent
 README = PAGES.parent / "README.md"
@@ -183,7 +183,8 @@ def _parameters(name: str) -> Iterator[Row]:
 
 
 def _keywords(env: str) -> Iterator[Row]:
-    for key in environment_keys(env, scenario_default(env)):
+    scenario = scenario_default(env)
+    for key in environment_keys(env, scenario, default_environment(env, scenario)):
         kind, _, name = key.name.partition(".")
         if kind == "env" and name not in ("name", "scenario"):
             yield _row(name, key.default, key.accepted, key.sentence)

@@ -5,19 +5,15 @@ from __future__ import annotations
 import argparse
 import collections
 import importlib.metadata
-import json
 import platform
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
-from jaxvrp_command import names
+from jaxvrp_command.names import SECTIONS, Row
 from jaxvrp_command.packages import ROOT, alone, package_version
-
-Row = tuple[str, ...]
-"""A name, short facts, and a sentence at the end."""
 
 WIDEST = 120
 """Columns; sentences are broken at the terminal's width, or here."""
@@ -31,11 +27,10 @@ def refuse(message: str) -> NoReturn:
 
 def choose(name: str, known: Iterable[str], what: str, program: str) -> str:
     """The typed name if it is known; else a mistake that suggests one, and the `program` whose `--help` lists them."""
-    known = list(known)
-    if name in known:
-        return name
-    nearest = alone("jaxvrp.io.messages").nearest
-    refuse(f"unknown {what} '{name}'; {nearest(name, known)}; see {program} --help")
+    if name not in known:
+        nearest = alone("jaxvrp.io.messages").nearest
+        refuse(f"unknown {what} '{name}'; {nearest(name, list(known))}; see {program} --help")
+    return name
 
 
 class QuickParser(argparse.ArgumentParser):
@@ -46,48 +41,11 @@ class QuickParser(argparse.ArgumentParser):
         refuse(f"{message}; see {self.prog} --help")
 
 
-def configuration_rows() -> list[Row]:
-    """The shipped configurations, each with the first sentence of the comment at the head of its file."""
-    rows: list[Row] = []
-    for path in sorted((ROOT / "train" / "configs").glob("*.yaml")):
-        words: list[str] = []
-        for line in path.read_text(encoding="utf-8").splitlines():
-            if not line.startswith("#"):
-                break
-            words += line.lstrip("# ").split()
-        text, end, _ = " ".join(words).partition(". ")
-        rows.append((path.stem, text + end.strip()))
-    return rows
-
-
-def policy_rows() -> list[Row]:
-    """The shipped policies, with the sizes of their folders."""
-    rows: list[Row] = []
-    for card in sorted((ROOT / "jaxvrp" / "policies" / "shipped").glob("*/policy.json")):
-        size = sum(path.stat().st_size for path in card.parent.iterdir())
-        about = json.loads(card.read_text(encoding="utf-8"))["about"]
-        rows.append((card.parent.name, f"{size / 1000:.0f} kB", about))
-    return rows
-
-
-SECTIONS: dict[str, tuple[str, Callable[[], list[Row]]]] = {
-    "environments": ("jaxvrp play NAME; jaxvrp train ALGORITHM --env.name NAME", lambda: [*names.ENVIRONMENTS.items()]),
-    "scenarios": ("jaxvrp play ENVIRONMENT --env.scenario NAME", lambda: [*names.SCENARIOS.items()]),
-    "algorithms": ("jaxvrp train NAME", lambda: [(name, *row) for name, row in names.ALGORITHMS.items()]),
-    "networks": ("jaxvrp train mappo --network NAME", lambda: [*names.NETWORKS.items()]),
-    "configurations": ("jaxvrp train ALGORITHM --config NAME", configuration_rows),
-    "policies": ("jaxvrp evaluate --run NAME; jaxvrp replay --run NAME", policy_rows),
-}
-"""By title: the use of the names, and a function that makes the rows."""
-
-
 def page(titles: Sequence[str], width: int) -> str:
     """The sections of these titles, their columns aligned, in lines of at most so many characters."""
-    blocks = []
-    for title in titles:
-        use, rows = SECTIONS[title]
-        blocks.append("\n".join([f"{title}  ({use})", *aligned(rows(), width)]))
-    return "\n\n".join(blocks)
+    sections = {title: SECTIONS[title] for title in titles}
+    blocks = [[f"{title}  ({use})", *aligned(rows(), width)] for title, (use, rows) in sections.items()]
+    return "\n\n".join("\n".join(lines) for lines in blocks)
 
 
 def aligned(rows: Sequence[Row], width: int) -> list[str]:
@@ -96,24 +54,21 @@ def aligned(rows: Sequence[Row], width: int) -> list[str]:
     lines = []
     for *cells, text in rows:
         head = "  " + "".join(f"{cell:<{cell_width}}  " for cell, cell_width in zip(cells, widths, strict=True))
-        room = max(width - len(head), 20)
-        first, *rest = textwrap.wrap(text, room) or [""]
+        first, *rest = textwrap.wrap(text, max(width - len(head), 20)) or [""]
         lines += [head + first, *(" " * len(head) + line for line in rest)]
     return lines
 
 
-def list_names(argv: Sequence[str]) -> None:
+def list_names(argv: Sequence[str], about: str) -> None:
     """The command line of `jaxvrp list`."""
-    about = "What there is by name: environments, algorithms, networks, policies, ..."
     parser = QuickParser(prog="jaxvrp list", description=about, allow_abbrev=False)
     parser.add_argument("what", nargs="*", metavar="WHAT", help=f"some of {', '.join(SECTIONS)} (default: all)")
     titles = [choose(title, SECTIONS, "list", parser.prog) for title in parser.parse_args(argv).what]
     print(page(titles or list(SECTIONS), min(shutil.get_terminal_size().columns, WIDEST)))
 
 
-def show_versions(argv: Sequence[str]) -> None:
+def show_versions(argv: Sequence[str], about: str) -> None:
     """The command line of `jaxvrp version`: the versions at once, and the devices when JAX has found them."""
-    about = "Versions of jaxvrp, Python, jax and jaxlib, and the devices."
     QuickParser(prog="jaxvrp version", description=about, allow_abbrev=False).parse_args(argv)
     versions = {"jaxvrp": f"{package_version()}  ({ROOT})", "python": platform.python_version()}
     for name in ("jax", "jaxlib"):

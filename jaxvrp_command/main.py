@@ -2,69 +2,44 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import importlib
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from jaxvrp_command import answers, names
 from jaxvrp_command.answers import choose, refuse
 from jaxvrp_command.packages import ROOT, alone, find_users_modules, package_version, use_ours
 
-NAME = "jaxvrp"
+NAME, HELP = "jaxvrp", ("-h", "--help")
 
-HELP = ("-h", "--help")
+LEARNERS = {name: f"train.{name}" for name, *_ in names.algorithms()}
+PROGRAMS = {name: module for name, module in names.programs("train").items() if name not in LEARNERS}
+BENCHMARKS = names.programs("benchmarks/records") | names.programs("benchmarks")
 
-
-@dataclasses.dataclass(frozen=True)
-class Command:
-    """A word behind `jaxvrp`; `module`, `programs` or `answer` says what it starts.
-
-    Attributes:
-        about: a sentence.
-        module: its function `main` reads the words that follow.
-        programs: by the next word, a module and a sentence.
-        next_word: what the next word is the name of.
-        answer: reads the words that follow, and needs no JAX to begin with.
-    """
-
-    about: str
-    module: str = ""
-    programs: Mapping[str, tuple[str, str]] | None = None
-    next_word: str = ""
-    answer: Callable[[Sequence[str]], None] | None = None
-
-
-TRAINING = {name: (f"train.{name}", sentence) for name, (_, sentence) in names.ALGORITHMS.items()}
-BENCHMARKS = {name: (f"benchmarks.{name}", sentence) for name, sentence in names.BENCHMARKS.items()}
-BENCHMARKS |= {
-    name: (f"benchmarks.{name}.__main__", names.BENCHMARKS[name]) for name in ("compiled", "peers", "quality")
+GROUPS = {
+    "train": ("algorithm", LEARNERS, "Train a policy by one of the algorithms."),
+    "bench": ("benchmark", BENCHMARKS, "Compare players on frozen sets of problems, or measure speed."),
 }
-RECORDS = {name: (f"benchmarks.records.{name}", sentence) for name, sentence in names.RECORDS.items()}
+"""By the first word: what the second names, the modules of the second, and a sentence."""
 
-COMMANDS = {
-    "play": Command(
-        "play an episode of an environment and show it as a page, before anything is trained", "train.play"
-    ),
-    "train": Command("train a policy by one of the algorithms", programs=TRAINING, next_word="algorithm"),
-    "evaluate": Command("measure a policy beside the baselines, on fixed instances or on yours", "train.evaluate"),
-    "replay": Command("write the page that plays an episode of a policy", "train.replay"),
-    "solve": Command("find the best plan for one problem in so many seconds", "train.solve"),
-    "plan": Command("check a problem, solve it, and write the plan as a page with a sheet per vehicle", "train.plan"),
-    "plot": Command("draw the learning curves of several runs in one figure", "train.plot"),
-    "sweep": Command("train many runs of a configuration with other keys, chosen by Optuna", "train.sweep"),
-    "export": Command("write the policy of a run alone, as a folder or one file for JAX alone", "train.export"),
-    "bench": Command(
-        "compare players on frozen sets of problems, or measure speed",
-        programs=RECORDS | BENCHMARKS,
-        next_word="benchmark",
-    ),
-    "list": Command("list environments, algorithms, networks, configurations and policies", answer=answers.list_names),
-    "version": Command("show versions and devices", answer=answers.show_versions),
+ANSWERS = {
+    "list": (answers.list_names, "List environments, algorithms, networks, configurations and policies."),
+    "version": (answers.show_versions, "Show the versions of jaxvrp, Python, jax and jaxlib, and the devices."),
 }
+"""Functions that need no JAX to begin with, and a sentence."""
+
+FIRST = ("play", "train", "evaluate", "replay", "solve", "plan")
+"""The words that stand first on the page of `--help`; the others follow by the alphabet."""
+
+
+def commands() -> dict[str, str]:
+    """The first words, with a sentence each."""
+    found = {name: about for name, (*_, about) in (GROUPS | ANSWERS).items()}
+    found |= {name: names.sentence(module) for name, module in PROGRAMS.items()}
+    return {name: found[name] for name in (*FIRST, *sorted(found.keys() - set(FIRST)))}
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -84,57 +59,58 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def program_names() -> dict[str, str]:
     """By module, what is typed to start a program: `jaxvrp train mappo` for `train.mappo`."""
-    named = {}
-    for name, command in COMMANDS.items():
-        for inner, (module, _) in (command.programs or {"": (command.module, "")}).items():
-            named[module.removesuffix(".__main__")] = f"{NAME} {name} {inner}".rstrip()
-    return named
+    typed = {module: f"{NAME} {name}" for name, module in PROGRAMS.items()}
+    for group, (_, modules, _) in GROUPS.items():
+        typed |= {module.removesuffix(".__main__"): f"{NAME} {group} {name}" for name, module in modules.items()}
+    return typed
 
 
 def _run(words: list[str]) -> None:
     if not words or words[0] in HELP:
-        about = {name: command.about for name, command in COMMANDS.items()}
-        print(_page(NAME, "Cooperative routing and placement: simulate, train, plan, look.", "COMMAND", about))
+        about = "Cooperative routing and placement: simulate, train, plan, look."
+        print(_page(NAME, about, "COMMAND", commands()), f"{NAME} --version", sep="\n")
         return
     if words[0] == "--version":
         print(f"{NAME} {package_version()}")
         return
-    command = COMMANDS[choose(words[0], COMMANDS, "command", NAME)]
-    if command.answer:
-        command.answer(words[1:])
-    elif not command.programs:
-        _start(command.module, words[1:])
-    elif len(words) < 2 or words[1] in HELP:
-        about = {name: sentence for name, (_, sentence) in command.programs.items()}
-        sentence = f"{command.about[0].upper()}{command.about[1:]}."
-        print(_page(f"{NAME} {words[0]}", sentence, command.next_word.upper(), about))
+    name = choose(words[0], commands(), "command", NAME)
+    if name in ANSWERS:
+        answer, about = ANSWERS[name]
+        answer(words[1:], about)
+    elif name in PROGRAMS:
+        _start(PROGRAMS[name], words[1:])
     else:
-        chosen = choose(words[1], command.programs, command.next_word, f"{NAME} {words[0]}")
-        _start(command.programs[chosen][0], words[2:])
+        _run_of_group(name, words[1:])
+
+
+def _run_of_group(group: str, words: list[str]) -> None:
+    what, modules, about = GROUPS[group]
+    if group == "bench" and not (ROOT / "benchmarks").is_dir():
+        refuse("jaxvrp bench needs a clone of the repository, which holds the folder benchmarks; the package does not")
+    if words and words[0] not in HELP:
+        _start(modules[choose(words[0], modules, what, f"{NAME} {group}")], words[1:])
+        return
+    sentences = {name: names.sentence(module) for name, module in modules.items()}
+    print(_page(f"{NAME} {group}", about, what.upper(), sentences))
 
 
 def _start(module: str, words: list[str]) -> None:
     """Run a program; ends the process."""
-    if module.startswith("benchmarks.") and not (ROOT / "benchmarks").is_dir():
-        refuse("jaxvrp bench needs a clone of the repository, which holds the folder benchmarks; the package does not")
     use_ours()
     find_users_modules()
     from jaxvrp.io.command_line import PROGRAM_NAMES
 
-    entry = importlib.import_module("train.running.command.command_line").entry
+    entry = importlib.import_module("train.commands.entry").entry
     program = importlib.import_module(module)
     PROGRAM_NAMES.set(program_names())
     entry(functools.partial(program.main, words))
 
 
-def _page(program: str, about: str, what: str, choices: dict[str, str]) -> str:
+def _page(program: str, about: str, what: str, choices: Mapping[str, str]) -> str:
     """The page of `--help` of a command that has others behind it."""
     width = min(shutil.get_terminal_size().columns, answers.WIDEST)
     lines = [f"usage: {program} {what} [OPTIONS]", "", *textwrap.wrap(about, width), ""]
-    lines += answers.aligned([*choices.items()], width)
-    lines += ["", f"{program} {what} --help lists the options of each."]
-    if program == NAME:
-        lines.append(f"{NAME} --version")
+    lines += [*answers.aligned([*choices.items()], width), "", f"{program} {what} --help lists the options of each."]
     return "\n".join(lines)
 
 

@@ -1,57 +1,86 @@
-"""What can be named on the command line, with a sentence each: written down here, so that it is listed without JAX.
-
-A test compares these tables with what is registered; importing that would import JAX, which takes a second or more.
-"""
+"""What can be named on the command line, read from the sources: to import them would import JAX, a second or more."""
 
 from __future__ import annotations
 
-ENVIRONMENTS = {
-    "darp": "Dial-a-ride: several vehicles, one after the other, bring passengers from pickup to drop-off in time.",
-    "dispatch": "Requests arrive during the day: each is accepted or rejected at once, and promises are kept.",
-    "flying_sidekicks": "A truck with several drones, launched and recovered one after the other: home early.",
-    "pcb": "Component placement: each movable part of a circuit board is an agent; the aim is short wires.",
-    "truck_drone": "Truck and drones deliver together, in one of the scenarios.",
-    "truck_drone_tours": "Trucks with a drone each, customers with time windows: all served at the least cost.",
-    "tsp_drone": "The travelling salesman with a drone: every customer once, home as early as possible.",
-    "vrpd_tw": "The vehicle routing problem with drones and time windows.",
-}
+import itertools
+import json
+import re
+from collections.abc import Callable
 
-SCENARIOS = {
-    "truck_drone_basic": "Deliver to all customers before the deadline, with little energy.",
-    "truck_drone_same_day": "Orders come in during the day, more than can be served, each with little time.",
-    "vrpd_tw": "The vehicle routing problem with drones and time windows.",
-}
+from jaxvrp_command.packages import ROOT
 
-ALGORITHMS = {
-    "mappo": ("discrete actions", "MAPPO: an actor for each role, a critic that sees the global observation."),
-    "ippo": ("discrete actions", "IPPO: as MAPPO, but every critic sees only what its role sees."),
-    "td3": ("continuous actions", "TD3 (Fujimoto et al. 2018): twin critics, smoothed target actions, delayed actors."),
-    "sac": ("continuous actions", "SAC (Haarnoja et al. 2018): maximum entropy, automatic temperature."),
-}
+Row = tuple[str, ...]
+"""A name, short facts, and a sentence at the end."""
 
-NETWORKS = {
-    "mlp": "Dense layers without memory.",
-    "gru": "Gated recurrent layers behind dense ones.",
-    "attention": "Attention over entities, with a decoder that points at them: one policy for any number of entities.",
-}
+ACTIONS = {"Discrete": "discrete actions", "Box": "continuous actions"}
 
-RECORDS = {
-    "sets": "The frozen sets of problems, each with its version and checksum.",
-    "run": "Let a search or a policy plan all problems of a set, and write a record.",
-    "check": "Compute all figures of a record again, from its plans alone.",
-}
 
-BENCHMARKS = {
-    "ablation": "What each part of a configuration is worth: the same training with one part changed at a time.",
-    "compiled": "What the compilers of an H100 or a TPU make of all programs, without the device: kernels and bytes.",
-    "device": "What an accelerator does in nine minutes: parity, steps, training, a peer, memory and compilation.",
-    "guard": "Whether an environment has become slower: its ratio to NumPy, and its program, beside kept ones.",
-    "learning": "What a configuration learns, with several seeds, beside the baselines.",
-    "limit": "How near to the machine's limit a step and an update are, and where the rest goes.",
-    "peers": "Speed beside other suites: random play and training, in alternating processes.",
-    "quality": "How good plans are: baselines, searches, solvers and policies on the same instances.",
-    "solving": "How good a plan for one published problem is after so many seconds, beside the best known cost.",
-    "throughput": "Environment steps per second of masked random play, against a plain NumPy reference.",
-    "training": "Environment steps per second of MAPPO, end to end, and where the time goes.",
+def text_of(module: str) -> str:
+    """The source of a module."""
+    path = ROOT.joinpath(*module.split("."))
+    return (path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text(encoding="utf-8")
+
+
+def sentence(module: str, name: str = "") -> str:
+    """The first line of a module's docstring, without the `name` that it may begin with."""
+    line = text_of(module).split('"""')[1].splitlines()[0].rpartition(f"`{name}`: ")[2].replace("`", "")
+    return line[0].upper() + line[1:]
+
+
+def programs(folder: str) -> dict[str, str]:
+    """Modules by name of the programs in a folder: files with a function `main`, and folders with a `__main__.py`."""
+    found = {path.stem: path for path in (ROOT / folder).glob("*.py")}
+    found |= {path.parent.name: path for path in (ROOT / folder).glob("*/__main__.py")}
+    modules = {name: ".".join(path.relative_to(ROOT).with_suffix("").parts) for name, path in sorted(found.items())}
+    return {name: module for name, module in modules.items() if re.search("^(def main|main =)", text_of(module), re.M)}
+
+
+def registered(kind: str) -> list[Row]:
+    """The names of a kind, `environment` or `scenario`."""
+    table = text_of("jaxvrp.registry").partition(f'"{kind}": {{')[2].partition("\n    },\n")[0]
+    return [(name, sentence(module, name)) for name, module in re.findall(r'"(\w+)": Entry\(\s*"([\w.]+):', table)]
+
+
+def algorithms() -> list[Row]:
+    """The algorithms, with the kinds of their actions."""
+    table = re.findall(r'^    "(\w+)": Algorithm\(\w+, (\w+)\)', text_of("train.algorithms"), re.M)
+    return [(name, ACTIONS[space], sentence(f"train.{name}")) for name, space in table]
+
+
+def networks() -> list[Row]:
+    """The kinds of networks."""
+    names = re.findall(r'^    "(\w+)": NetworkKind\(', text_of("jaxvrp.policies.networks"), re.M)
+    return [(name, sentence(f"jaxvrp.policies.networks.{name}")) for name in names]
+
+
+def configurations() -> list[Row]:
+    """The shipped configurations, with the first sentence of the comment at the head of each file."""
+    rows: list[Row] = []
+    for path in sorted((ROOT / "train" / "configs").glob("*.yaml")):
+        head = itertools.takewhile(lambda line: line.startswith("#"), path.read_text(encoding="utf-8").splitlines())
+        text, end, _ = " ".join(line.lstrip("# ") for line in head).partition(". ")
+        rows.append((path.stem, text + end.strip()))
+    return rows
+
+
+def policies() -> list[Row]:
+    """The shipped policies, with the sizes of their folders."""
+    rows: list[Row] = []
+    for card in sorted((ROOT / "jaxvrp" / "policies" / "shipped").glob("*/policy.json")):
+        size = sum(path.stat().st_size for path in card.parent.iterdir())
+        rows.append((card.parent.name, f"{size / 1000:.0f} kB", json.loads(card.read_text(encoding="utf-8"))["about"]))
+    return rows
+
+
+SECTIONS: dict[str, tuple[str, Callable[[], list[Row]]]] = {
+    "environments": (
+        "jaxvrp play NAME; jaxvrp train ALGORITHM --env.name NAME",
+        lambda: registered("environment"),
+    ),
+    "scenarios": ("jaxvrp play ENVIRONMENT --env.scenario NAME", lambda: registered("scenario")),
+    "algorithms": ("jaxvrp train NAME", algorithms),
+    "networks": ("jaxvrp train mappo --network NAME", networks),
+    "configurations": ("jaxvrp train ALGORITHM --config NAME", configurations),
+    "policies": ("jaxvrp evaluate --run NAME; jaxvrp replay --run NAME", policies),
 }
-"""Programs of the repository; the package does not hold them."""
+"""By title: the use of the names, and a function that makes the rows."""

@@ -30,9 +30,9 @@ TOGETHER = ("jaxvrp/envs/dispatch", "jaxvrp/show", "train/on_policy")
 """Folders whose files go to one process of `--dist loadfile`: they share programs, which another would trace again."""
 
 LONGEST = (
-    "train/running/loop/test_run.py",
+    "train/run/test_run.py",
     "jaxvrp/test_testing.py",
-    "train/running/command/test_stages.py",
+    "train/commands/test_stages.py",
     "jaxvrp/envs/tsp_drone/sidekicks/test_sidekicks.py",
     "jaxvrp/envs/pcb/test_env.py",
     "train/test_sweep.py",
@@ -165,7 +165,7 @@ def check_shapes_once():
 
     What the check finds depends on the class and on the parameters alone, and both are compared here.
     """
-    prepare = sys.modules.get("train.running.command.prepare")
+    prepare = sys.modules.get("train.settings.environment")
     if prepare is None:  # no test of this session trains
         yield
         return

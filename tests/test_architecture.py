@@ -31,6 +31,14 @@ LAYERS = (
     ("jaxvrp.envs",),
     ("jaxvrp.envs.*.toolbox",),
     ("jaxvrp.show", "jaxvrp.replay", "jaxvrp.adapters"),
+    ("train.sharding",),
+    ("train.settings",),
+    ("train.learner", "train.distributions"),
+    ("train.on_policy", "train.off_policy"),
+    ("train.algorithms",),
+    ("train.run",),
+    ("train.shown",),
+    ("train.commands",),
     ("train",),
     ("benchmarks",),
     ("jaxvrp_command", "jaxvrp.__main__"),
@@ -163,10 +171,23 @@ def test_the_simulator_and_the_learners_know_no_environment():
             assert not any(environment_of(name) for name in names), module
 
 
+INSIDE = ("train.settings", "train.run", "train.shown", "train.commands")
+"""What programs reach through the public face of `train`."""
+
+
 def test_benchmarks_import_the_public_face_of_the_learners():
     for module, names in all_imported().items():
         if module.startswith("benchmarks"):
-            assert not any(name.startswith("train.running") for name in names), module
+            assert not any(name.startswith(INSIDE) for name in names), module
+
+
+def test_what_learns_and_runs_draws_nothing():
+    for module, names in all_imported().items():
+        if module.startswith(
+            ("train.settings", "train.on_policy", "train.off_policy", "train.algorithms", "train.run")
+        ):
+            drawing = {name for name in names if name.startswith(("jaxvrp.show", "jaxvrp.pictures", "jaxvrp.replay"))}
+            assert not drawing, f"{module} imports {drawing}"
 
 
 def test_the_public_face_of_the_learners_is_there():
@@ -193,7 +214,7 @@ GENERAL = [
     if module.startswith(("train", "jaxvrp.policies", "jaxvrp.show", "jaxvrp.io", "jaxvrp.testing"))
     or module in ("benchmarks.throughput", "benchmarks.training", "benchmarks.measure", "benchmarks.quality.__main__")
 ]
-DEFAULTS = {"train.config", "train.running.command.command_line", "benchmarks.throughput"}
+DEFAULTS = {"train.settings.config", "train.settings.command_line", "benchmarks.throughput"}
 """Where an environment may be named: what is played if nothing is said, and examples in messages."""
 
 

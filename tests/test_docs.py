@@ -20,9 +20,10 @@ from PIL import Image
 import jaxvrp
 import jaxvrp.show
 from jaxvrp import registry
-from jaxvrp_command.main import COMMANDS
-from train.running.loop.evaluator import Evaluator
-from train.running.shown.tables import figures_table
+from jaxvrp_command.main import GROUPS, PROGRAMS
+from jaxvrp_command.main import commands as words_of_jaxvrp
+from train.run.evaluator import Evaluator
+from train.shown.tables import figures_table
 
 ROOT = pathlib.Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
@@ -160,11 +161,10 @@ def commands() -> list[list[str]]:
 def started_by(words: list[str]) -> list[str]:
     """The module, and the words for it, that a command line with `jaxvrp` starts; none if it is answered at once."""
     first, *rest = words[words.index("jaxvrp") + 1 :]
-    command = COMMANDS.get(first)
-    assert command or first.startswith("--"), f"no command {first}"
-    if command and command.programs and rest:
-        return [command.programs[rest[0]][0].removesuffix(".__main__"), *rest[1:]]
-    return [command.module, *rest] if command and command.module else []
+    assert first in words_of_jaxvrp() or first.startswith("--"), f"no command {first}"
+    if first in GROUPS and rest:
+        return [GROUPS[first][1][rest[0]].removesuffix(".__main__"), *rest[1:]]
+    return [PROGRAMS[first], *rest] if first in PROGRAMS else []
 
 
 OURS = sorted(

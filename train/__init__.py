@@ -11,33 +11,35 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from train.algorithms import ALGORITHMS, make_train
-    from train.config import RunConfig
+    from train.commands.entry import entry
+    from train.commands.instance_file import check_output
     from train.on_policy.config import IPPOConfig, PPOConfig
-    from train.running.command.command_line import LAUNCH, entry, parse, split_mapping, value_of
-    from train.running.command.config_file import shipped_names
-    from train.running.command.instance_file import check_output
-    from train.running.command.stages import stages_of
-    from train.running.folder.run_folder import RunFolder, Trained
-    from train.running.loop.evaluator import Evaluator, baseline_actors, evaluation_function, first_seed, mean_figures
-    from train.running.shown.tables import aligned, figures_table
+    from train.run.evaluator import Evaluator, baseline_actors, evaluation_function, first_seed, mean_figures
+    from train.run.folder import RunFolder, Trained
+    from train.settings.command_line import LAUNCH, parse, split_mapping, value_of
+    from train.settings.config import RunConfig
+    from train.settings.config_file import shipped_names
+    from train.settings.stages import stages_of
+    from train.shown.tables import aligned, figures_table
 
 MODULES = {
     "train.algorithms": ("ALGORITHMS", "make_train"),
-    "train.config": ("RunConfig",),
+    "train.settings.config": ("RunConfig",),
     "train.on_policy.config": ("IPPOConfig", "PPOConfig"),
-    "train.running.command.command_line": ("LAUNCH", "entry", "parse", "split_mapping", "value_of"),
-    "train.running.command.config_file": ("shipped_names",),
-    "train.running.command.instance_file": ("check_output",),
-    "train.running.command.stages": ("stages_of",),
-    "train.running.folder.run_folder": ("RunFolder", "Trained"),
-    "train.running.loop.evaluator": (
+    "train.settings.command_line": ("LAUNCH", "parse", "split_mapping", "value_of"),
+    "train.commands.entry": ("entry",),
+    "train.settings.config_file": ("shipped_names",),
+    "train.commands.instance_file": ("check_output",),
+    "train.settings.stages": ("stages_of",),
+    "train.run.folder": ("RunFolder", "Trained"),
+    "train.run.evaluator": (
         "Evaluator",
         "baseline_actors",
         "evaluation_function",
         "first_seed",
         "mean_figures",
     ),
-    "train.running.shown.tables": ("aligned", "figures_table"),
+    "train.shown.tables": ("aligned", "figures_table"),
 }
 """The names of the public face, by module; the modules of `train` themselves do not use it."""
 

@@ -1,4 +1,4 @@
-"""Evaluation: whole episodes on fixed instances, deterministic by default.
+"""Measure a policy beside the baselines, by whole episodes on fixed instances or on a problem of your own.
 
 python -m train.evaluate --run DIR [--sampled] [--episodes N] [--checkpoint best] [--render out.gif]
 python -m train.evaluate --run DIR --best_of 128 --temperature 3
@@ -23,8 +23,8 @@ from jaxvrp.io.messages import nearest
 from jaxvrp.pictures import STILLS
 from jaxvrp.show.export import draw
 from jaxvrp.toolbox import Toolbox
-from train.running.command import command_line
-from train.running.command.instance_file import (
+from train.commands.entry import entry
+from train.commands.instance_file import (
     INDEX_HELP,
     POLICY,
     InstanceFile,
@@ -33,10 +33,8 @@ from train.running.command.instance_file import (
     show_warnings,
     write_all,
 )
-from train.running.command.keys import LAUNCH
-from train.running.folder.run_folder import RunFolder
-from train.running.loop.compiler import Compiler
-from train.running.loop.evaluator import (
+from train.run.compiler import Compiler
+from train.run.evaluator import (
     Evaluator,
     baseline_actors,
     best_of_tries,
@@ -45,8 +43,11 @@ from train.running.loop.evaluator import (
     recording_function,
     to_host,
 )
-from train.running.loop.progress import Episodes
-from train.running.shown.tables import figures_table
+from train.run.folder import RunFolder
+from train.run.progress import Episodes
+from train.settings.command_line import split_mapping
+from train.settings.keys import LAUNCH
+from train.shown.tables import figures_table
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -174,7 +175,7 @@ def _arguments(argv: Sequence[str] | None) -> tuple[argparse.Namespace, dict[str
     parser.add_argument("--index", type=index, help=INDEX_HELP)
     parser.add_argument("--plan", metavar="FILE", nargs="+", default=[], help="write the plan for it: .json, .csv")
     parser.add_argument("--actor", metavar="NAME", default=POLICY, help="player of the plan: a row of the table")
-    words, env = command_line.split_mapping(sys.argv[1:] if argv is None else argv, "env")
+    words, env = split_mapping(sys.argv[1:] if argv is None else argv, "env")
     args = parser.parse_args(words)
     if args.temperature != 1 and not args.sampled and args.best_of == 1:
         raise UserError("--temperature is of samples, and none are drawn; add --sampled or --best_of, or leave it out")
@@ -186,4 +187,4 @@ def _arguments(argv: Sequence[str] | None) -> tuple[argparse.Namespace, dict[str
 
 
 if __name__ == "__main__":
-    command_line.entry(main)
+    entry(main)

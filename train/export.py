@@ -1,4 +1,4 @@
-"""Export of a run's policy: a folder with its configuration and results, or one file that needs JAX alone.
+"""Write the policy of a run alone: a folder with its configuration and results, or one file that needs JAX alone.
 
 python -m train.export RUN FOLDER [--about TEXT] [--config FILE] [--checkpoint best]
 python -m train.export RUN FILE.jaxpolicy [--env.num_customers 50]    # another size, where the network allows it
@@ -30,13 +30,14 @@ from jaxvrp.policies.actors import build_actors
 from jaxvrp.policies.folder import read_card, write_policy
 from jaxvrp.policies.networks import NetworkKeys
 from jaxvrp.policies.policy import of_networks
-from train.running.command import command_line
-from train.running.command.config_file import flat
-from train.running.command.keys import LAUNCH, as_typed
-from train.running.folder.resume import RecordedRun
-from train.running.folder.run_folder import CONFIG, RunFolder, Trained, write_configuration
-from train.running.loop.evaluator import Evaluator, first_seed, to_host
-from train.running.shown.tables import figures_table
+from train.commands.entry import entry
+from train.run.evaluator import Evaluator, first_seed, to_host
+from train.run.folder import CONFIG, RunFolder, Trained, write_configuration
+from train.run.resume import RecordedRun
+from train.settings.command_line import NAMES, build_config, parse, split_mapping
+from train.settings.config_file import flat
+from train.settings.keys import LAUNCH, as_typed
+from train.shown.tables import figures_table
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -116,14 +117,14 @@ def measured(run: Trained, episodes: int) -> dict[str, dict[str, Any]]:
 
 def training_command(recorded: RecordedRun, config_file: str | None) -> str:
     """What to type to train a run: a configuration file, if one is given, and every key that differs from it."""
-    names = {f"env.{name}": recorded.config.env.get(name) for name in command_line.NAMES}
+    names = {f"env.{name}": recorded.config.env.get(name) for name in NAMES}
     start = {"config": config_file} if config_file else {name: value for name, value in names.items() if value}
     argv = [f"--{name}={value}" for name, value in start.items()]
     program = f"train.{recorded.algorithm}"
     config_class = type(recorded.config)
-    typed = command_line.parse(config_class, argv, prog=program, description="").config
+    typed = parse(config_class, argv, prog=program, description="").config
     # Of a run that was made in Python, parameters of the environment may be left to their defaults.
-    whole = command_line.build_config(config_class, vars(recorded.config), complete=True)
+    whole = build_config(config_class, vars(recorded.config), complete=True)
     before, after = (flat(RecordedRun(config, recorded.algorithm).values) for config in (typed, whole))
     if gone := before.keys() - after.keys():
         raise UserError(f"--config {config_file} has {sorted(gone)[0]}, which the run has not; give another one")
@@ -170,9 +171,9 @@ def _arguments(argv: Sequence[str] | None) -> tuple[argparse.Namespace, dict[str
     parser.add_argument("--episodes", type=positive, help="instances for its figures (default: the run's)")
     parser.add_argument("--checkpoint", choices=("latest", "best"), default="latest", help="which checkpoint")
     parser.add_argument("--env.KEY", metavar="VALUE", help="of a file: another size, where the network allows it")
-    words, env = command_line.split_mapping(sys.argv[1:] if argv is None else argv, "env")
+    words, env = split_mapping(sys.argv[1:] if argv is None else argv, "env")
     return parser.parse_args(words), env
 
 
 if __name__ == "__main__":
-    command_line.entry(main)
+    entry(main)

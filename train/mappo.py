@@ -5,9 +5,10 @@ python -m train.mappo --config truck_drone_basic
 
 import functools
 
-from train.running.command import command_line, launch
+from train.commands import launch
+from train.commands.entry import entry
 
 main = functools.partial(launch.main, "mappo")
 
 if __name__ == "__main__":
-    command_line.entry(main)
+    entry(main)

@@ -1,4 +1,4 @@
-"""From the file of a problem to a page that one can act on: check it, solve it, write the plan as one HTML file.
+"""Check a problem, solve it, and write the plan as a page with a sheet per vehicle.
 
 python -m train.plan MAP.json --seconds 10 --out plan.html
 """
@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from jaxvrp.io.command_line import Parser, UserError, above_zero, index
 from jaxvrp.io.messages import escaped
 from train import solve
-from train.running.command import command_line
-from train.running.command.instance_file import INDEX_HELP, Output, check_output, show_warnings, write_all
+from train.commands.entry import entry
+from train.commands.instance_file import INDEX_HELP, Output, check_output, show_warnings, write_all
+from train.settings.command_line import split_mapping
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -26,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--index", type=index, help=INDEX_HELP)
     parser.add_argument("--out", metavar="FILE", default="plan.html", help="the page (default: plan.html)")
     parser.add_argument("--env.KEY", metavar="VALUE", help="what the reader of the file else assumes")
-    words, given = command_line.split_mapping(sys.argv[1:] if argv is None else argv, "env")
+    words, given = split_mapping(sys.argv[1:] if argv is None else argv, "env")
     args = parser.parse_args(words)
     problem = solve.open_problem(args.instance, row=args.index, given=given)
     if solve.PAGE not in solve.endings_of(problem):
@@ -40,4 +41,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    command_line.entry(main)
+    entry(main)

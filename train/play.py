@@ -26,12 +26,13 @@ from jaxvrp.io.messages import nearest
 from jaxvrp.policies.environment import changed_for_evaluation
 from jaxvrp.policies.folder import find_run, shipped_policies
 from jaxvrp.toolbox import GREEDY
+from train.commands.entry import entry
 from train.replay import check_written, episode_of, make_folder, write_files
-from train.running.command import command_line
-from train.running.command.keys import LAUNCH
-from train.running.folder.run_folder import RunFolder, read_run
-from train.running.loop.evaluator import Evaluator, baseline_actors
-from train.running.loop.progress import Parts
+from train.run.evaluator import Evaluator, baseline_actors
+from train.run.folder import RunFolder, read_run
+from train.run.progress import Parts
+from train.settings.command_line import split_mapping, users_code
+from train.settings.keys import LAUNCH
 
 Values = dict[str, Any]
 
@@ -53,7 +54,7 @@ def players(env: Environment) -> dict[str, Any]:
 def main(argv: Sequence[str] | None = None) -> None:
     """The command line: writes `ENV_ACTOR_SEED.json` and `.html`, and opens the page in a browser."""
     args, changes = _arguments(sys.argv[1:] if argv is None else argv)
-    with command_line.users_code(args.env):
+    with users_code(args.env):
         env = _made(args.env, changes)
     known_players = players(env)
     actor = args.actor or (GREEDY if GREEDY in known_players else "random")
@@ -120,9 +121,9 @@ def _arguments(argv: Sequence[str]) -> tuple[argparse.Namespace, Values]:
     parser.add_argument("--checkpoint", choices=("latest", "best"), default="latest", help="of a run: which")
     parser.add_argument("--trust", action="store_true", help=LAUNCH["trust"].sentence)
     parser.add_argument("--env.KEY", metavar="VALUE", help="another value of a parameter of the environment")
-    words, env = command_line.split_mapping(argv, "env")
+    words, env = split_mapping(argv, "env")
     return parser.parse_args(words), env
 
 
 if __name__ == "__main__":
-    command_line.entry(main)
+    entry(main)

@@ -1,9 +1,9 @@
-"""Learning curves of several runs in one figure: the mean over seeds and their band, a curve for each configuration.
+"""Draw the learning curves of several runs in one figure: the mean over seeds and their band.
 
 python -m train.plot runs/mappo_0 runs/mappo_1 runs/ippo_0 runs/ippo_1 --out curves.svg
 python -m train.plot runs/* --metrics eval/return episode/return --band ci --labels MAPPO IPPO --out curves.pdf
 
-Runs that differ in nothing but their seed are one group; those with `num_seeds` have several seeds each.
+Runs that differ in nothing but their seed are one group, and one curve; those with `num_seeds` have several seeds.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from jaxvrp.io.whole_files import read_bytes
 from jaxvrp.io.yaml_text import read_yaml
 from jaxvrp.show import STILLS, save_still
 from jaxvrp.toolbox import Headline
-from train.running.command import command_line
-from train.running.command.config_file import flat
-from train.running.folder.run_folder import CONFIG
-from train.running.loop.records import METRICS, Record, read_start
-from train.running.shown.plots import BANDS, DPI, EVALUATION, TRAINING, Group, compare
-from train.running.shown.report import whole_records
+from train.commands.entry import entry
+from train.run.folder import CONFIG
+from train.run.records import METRICS, Record, read_start
+from train.settings.config_file import flat
+from train.shown.plots import BANDS, DPI, EVALUATION, TRAINING, Group, compare
+from train.shown.report import whole_records
 
 SEEDS = ("seed", "num_seeds")
 """Keys in which the runs of a group may differ."""
@@ -165,4 +165,4 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    command_line.entry(main)
+    entry(main)

@@ -18,12 +18,13 @@ import jax
 from jaxvrp import episodes, registry, show
 from jaxvrp.io.command_line import Parser, UserError, index, refuse_overwriting, refuse_unwritable
 from jaxvrp.io.messages import nearest
-from train.running.command import command_line
-from train.running.command.instance_file import INDEX_HELP, POLICY, InstanceFile, show_warnings
-from train.running.command.keys import LAUNCH
-from train.running.folder.run_folder import RunFolder, Trained
-from train.running.loop.evaluator import Evaluator, baseline_actors, first_seed
-from train.running.loop.progress import Parts
+from train.commands.entry import entry
+from train.commands.instance_file import INDEX_HELP, POLICY, InstanceFile, show_warnings
+from train.run.evaluator import Evaluator, baseline_actors, first_seed
+from train.run.folder import RunFolder, Trained
+from train.run.progress import Parts
+from train.settings.command_line import split_mapping
+from train.settings.keys import LAUNCH
 
 Episode = dict[str, Any]
 """In the format of `jaxvrp.show.episode_format`."""
@@ -170,9 +171,9 @@ def _arguments(argv: Sequence[str] | None) -> tuple[argparse.Namespace, dict[str
     parser.add_argument("--sampled", action="store_true", help="sample actions instead of taking the most probable")
     parser.add_argument("--checkpoint", choices=("latest", "best"), default="latest", help="which checkpoint")
     parser.add_argument("--env.KEY", metavar="VALUE", help="another value of a parameter of the environment")
-    words, env = command_line.split_mapping(sys.argv[1:] if argv is None else argv, "env")
+    words, env = split_mapping(sys.argv[1:] if argv is None else argv, "env")
     return parser.parse_args(words), env
 
 
 if __name__ == "__main__":
-    command_line.entry(main)
+    entry(main)

@@ -7,15 +7,13 @@ program after `initialize`.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any
 
 import jax
 from jax.sharding import AxisType, Mesh
 from jax.sharding import PartitionSpec as P
-
-from train.config import RunConfig
 
 DATA = "data"
 
@@ -83,22 +81,23 @@ def compiled(
     specs: Any,
     *,
     mesh: Mesh,
-    config: RunConfig,
+    numbers: Mapping[str, Any],
+    num_seeds: int,
 ) -> tuple[Callable[[jax.Array], Any], Callable[[Any], tuple[Any, Any]]]:
     """The two programs of a learner, jitted, from what one device does for one seed.
 
-    `init` goes from one typed key to a fresh state; `chunk` from `RunConfig.numbers` and a state, which is donated, to
-    the next, and metrics that are the same on all devices. The program of the chunk, with the numbers of `config`, is a
+    `init` goes from one typed key to a fresh state; `chunk` from `numbers` (`RunConfig.numbers`) and a state, which is
+    donated, to the next, and metrics that are the same on all devices. The program of the chunk, with the numbers, is a
     `functools.partial`. With `num_seeds` above 1 every leaf of states and metrics has a leading axis `[seeds]`.
     """
     init, chunk = shard(init, mesh, P(), specs), shard(chunk, mesh, (P(), specs), (specs, P()))
-    if config.num_seeds == 1:
-        return jax.jit(init), functools.partial(jax.jit(chunk, donate_argnums=1), config.numbers)
+    if num_seeds == 1:
+        return jax.jit(init), functools.partial(jax.jit(chunk, donate_argnums=1), numbers)
 
     # Not `vmap`: batched QR factorisations, of the orthogonal initialisation, can deadlock on a CPU with two cores.
     @jax.jit
     def init_all(key: jax.Array) -> Any:
-        return jax.lax.map(init, jax.random.split(key, config.num_seeds))
+        return jax.lax.map(init, jax.random.split(key, num_seeds))
 
     chunks = jax.jit(jax.vmap(chunk, in_axes=(None, 0)), donate_argnums=1)
-    return init_all, functools.partial(chunks, config.numbers)
+    return init_all, functools.partial(chunks, numbers)

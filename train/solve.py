@@ -1,4 +1,4 @@
-"""The best plan for one problem in so many seconds: by search, by a trained policy, or by a heuristic.
+"""Find the best plan for one problem in so many seconds: by search, by a trained policy, or by a heuristic.
 
 python -m train.solve INSTANCE --seconds 10 --out plan.json stops.csv --picture plan.svg plan.gif
 python -m train.solve MAP.json --run vrpd_tw
@@ -37,9 +37,9 @@ from jaxvrp.show import STILLS
 from jaxvrp.show.export import draw
 from jaxvrp.show.sheets import plan_sheets
 from jaxvrp.toolbox import InstanceFiles, Searched, SearchedAll, Toolbox
-from train import shards
-from train.running.command import command_line
-from train.running.command.instance_file import (
+from train.commands import shards
+from train.commands.entry import entry
+from train.commands.instance_file import (
     INDEX_HELP,
     POLICY,
     InstanceFile,
@@ -52,9 +52,10 @@ from train.running.command.instance_file import (
     show_warnings,
     write_all,
 )
-from train.running.command.keys import LAUNCH
-from train.running.loop.evaluator import first_seed
-from train.running.loop.progress import LINE, Bar
+from train.run.evaluator import first_seed
+from train.run.progress import LINE, Bar
+from train.settings.command_line import split_mapping
+from train.settings.keys import LAUNCH
 
 PAGE = ".html"
 """The ending of a plan that is a page."""
@@ -686,7 +687,7 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--shard", type=shards.shard, metavar="I/N", help="solve only part I of N of many files")
     parser.add_argument("--collect", metavar="DIR", help="check the plans of all shards in a folder, and list them")
     parser.add_argument("--env.KEY", metavar="VALUE", help="what the reader of the file else assumes")
-    words, given = command_line.split_mapping(argv, "env")
+    words, given = split_mapping(argv, "env")
     args = parser.parse_args(words, argparse.Namespace(given=given))
     if args.collect:
         if extra := [word for word in argv if word.startswith("--") and not word.startswith("--collect")]:
@@ -707,4 +708,4 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    command_line.entry(main)
+    entry(main)

@@ -1,4 +1,4 @@
-"""Search over keys of a configuration: one ordinary run a trial, chosen by Optuna, on as many machines as join in.
+"""Train many runs of a configuration with other keys, chosen by Optuna, on as many machines as join in.
 
 python -m train.sweep --config truck_drone_basic --space docs/examples/space.yaml --trials 64
 python -m train.sweep --config truck_drone_basic --space docs/examples/space.yaml --trials 64 --storage postgresql://host/sweeps
@@ -27,16 +27,17 @@ from jaxvrp.io.whole_files import try_to_write, write_csv
 from jaxvrp.io.yaml_text import read_yaml
 from jaxvrp.show import save_still
 from train.algorithms import ALGORITHMS
-from train.running.command import command_line
-from train.running.command.config_file import read_config_file
-from train.running.command.keys import LAUNCH, as_typed
-from train.running.command.trainings import Trainings, command_of
-from train.running.folder.checkpoint import Checkpoints
-from train.running.folder.lock import locked
-from train.running.folder.run_folder import CHECKPOINTS
-from train.running.loop.progress import Bar
-from train.running.loop.records import METRICS, read_lines
-from train.running.shown.tables import aligned
+from train.commands.entry import entry
+from train.commands.trainings import Trainings, command_of
+from train.run.checkpoint import Checkpoints
+from train.run.folder import CHECKPOINTS
+from train.run.lock import locked
+from train.run.progress import Bar
+from train.run.records import METRICS, read_lines
+from train.settings.command_line import Known, check_names, parse
+from train.settings.config_file import read_config_file
+from train.settings.keys import LAUNCH, as_typed
+from train.shown.tables import aligned
 
 if TYPE_CHECKING:
     import optuna
@@ -163,11 +164,11 @@ def read_sweep(args: argparse.Namespace, keys: Sequence[str]) -> Sweep:
             raise UserError(f"--{given} is fixed, and in {args.space} as well; leave one of them out")
         if given in LAUNCH:
             raise UserError(f"--{given} is of one run; a sweep has --out, and goes on when the same command is given")
-    known = command_line.known_keys(config_class, read_config_file(args.config))
-    command_line.check_names(space, known, f" in {args.space}")
+    known = Known.of(config_class, read_config_file(args.config)).keys
+    check_names(space, known, f" in {args.space}")
     for ends in zip(*map(_ends, space.values()), strict=True):
         values = dict(zip(space, ends, strict=True))
-        command_line.parse(config_class, [*words, *typed(values)], prog=f"train.{algorithm}", description="")
+        parse(config_class, [*words, *typed(values)], prog=f"train.{algorithm}", description="")
     out = pathlib.Path(args.out or pathlib.Path("sweeps") / pathlib.Path(args.config).stem)
     return Sweep(algorithm, words, space, args.trials, args.seed, out)
 
@@ -538,4 +539,4 @@ def draw(study: optuna.Study, sweep: Sweep) -> None:
 
 
 if __name__ == "__main__":
-    command_line.entry(main)
+    entry(main)

@@ -5,9 +5,10 @@ python -m train.td3 --config pcb_td3
 
 import functools
 
-from train.running.command import command_line, launch
+from train.commands import launch
+from train.commands.entry import entry
 
 main = functools.partial(launch.main, "td3")
 
 if __name__ == "__main__":
-    command_line.entry(main)
+    entry(main)

@@ -15,8 +15,7 @@ from benchmarks.quality import contest
 from benchmarks.subject import module_of
 from jaxvrp import registry
 from jaxvrp.io.command_line import Parser, positive
-from train import Evaluator, entry, figures_table, value_of
-from train.config import RunConfig
+from train import Evaluator, RunConfig, entry, figures_table, value_of
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -31,9 +31,8 @@ from jaxvrp.envs.pcb import Pcb, from_unscaled
 from jaxvrp.envs.pcb.baselines.annealing import anneal, net_widths
 from jaxvrp.episodes import Episode, record_episode
 from jaxvrp.spaces import ByRole
-from train.running.command.prepare import evaluation_env
-from train.running.folder.run_folder import RunFolder
-from train.running.loop.evaluator import Evaluator
+from train.run.evaluator import Evaluator
+from train.run.folder import RunFolder
 
 INDEX = "gallery.json"
 """What was played, for the page that shows the episodes."""
@@ -106,7 +105,7 @@ def play_policy(name: str, instance: int) -> Episode:
     """A shipped policy on one of its fixed instances, most probable actions: what `train.replay` plays, too."""
     run = RunFolder(name).load("latest")
     learner, config = run.learner, run.learner.config
-    evaluator = Evaluator(evaluation_env(learner.env, config), config.eval_episodes, config.eval_seed)
+    evaluator = Evaluator(learner.evaluation_env, config.eval_episodes, config.eval_seed)
     return jax.jit(lambda params: evaluator.record(learner.actor(params, deterministic=True), instance))(run.params)
 
 

@@ -21,7 +21,7 @@ from jaxvrp.spaces import Box, Discrete
 from jaxvrp_command import answers, main, names
 from jaxvrp_command.packages import COMMON_NAMES, ROOT, find_users_modules
 from train.algorithms import ALGORITHMS
-from train.running.command.config_file import shipped_names
+from train.settings.config_file import shipped_names
 
 HERE = pathlib.Path(__file__).parents[2]
 
@@ -47,28 +47,25 @@ def built_in(kind):
 
 
 def test_what_is_listed_is_what_there_is():
-    assert set(names.ENVIRONMENTS) == built_in("environment")
-    assert set(names.SCENARIOS) == built_in("scenario")
-    assert list(names.ALGORITHMS) == list(ALGORITHMS)
+    for kind in ("environment", "scenario"):
+        assert {name for name, _ in names.registered(kind)} == built_in(kind)
     kinds = {Discrete: "discrete actions", Box: "continuous actions"}
-    assert {name: row[0] for name, row in names.ALGORITHMS.items()} == {
-        name: kinds[each.actions] for name, each in ALGORITHMS.items()
-    }
-    assert list(names.NETWORKS) == list(NETWORKS)
-    assert [row[0] for row in answers.configuration_rows()] == shipped_names()
-    assert [row[0] for row in answers.policy_rows()] == shipped_policies()
+    assert [row[:2] for row in names.algorithms()] == [(name, kinds[each.actions]) for name, each in ALGORITHMS.items()]
+    assert [name for name, _ in names.networks()] == list(NETWORKS)
+    assert [name for name, _ in names.configurations()] == shipped_names()
+    assert [name for name, *_ in names.policies()] == shipped_policies()
 
 
 def test_benchmarks_that_are_listed_are_the_programs_that_there_are():
     folder = HERE / "benchmarks"
-    files = {
-        path for path in [*folder.glob("*.py"), *folder.glob("*/__main__.py")] if "\ndef main(" in path.read_text()
-    }
-    assert set(names.BENCHMARKS) == {path.parent.name if path.stem == "__main__" else path.stem for path in files}
+    paths = [*folder.glob("*.py"), *folder.glob("*/__main__.py")]
+    files = {path for path in paths if "\ndef main(" in path.read_text()}
+    programs = {path.parent.name if path.stem == "__main__" else path.stem for path in files}
+    assert set(names.programs("benchmarks")) == programs
 
 
 def test_every_name_has_a_sentence():
-    for title, (_, rows) in answers.SECTIONS.items():
+    for title, (_, rows) in names.SECTIONS.items():
         for name, *_, text in rows():
             assert len(text) > 10, f"{title}: {name}"
             assert text.count("`") == 0
@@ -76,13 +73,13 @@ def test_every_name_has_a_sentence():
 
 @pytest.mark.parametrize("width", [80, 120])
 def test_the_list_is_aligned_and_narrow_enough(width):
-    lines = answers.page(list(answers.SECTIONS), width).splitlines()
+    lines = answers.page(list(names.SECTIONS), width).splitlines()
     assert max(map(len, lines)) <= width
     algorithms = answers.page(["algorithms"], 200).splitlines()[1:]
     assert {line.index(" actions  ") for line in algorithms if "continuous" in line} == {
         algorithms[-1].index(" actions")
     }
-    sentences = [sentence for _, sentence in names.ALGORITHMS.values()]
+    sentences = [sentence for *_, sentence in names.algorithms()]
     assert len({line.index(sentences[i]) for i, line in enumerate(algorithms)}) == 1
 
 
@@ -113,13 +110,10 @@ def test_devices_that_cannot_be_found_are_one_line(monkeypatch):
 
 
 def test_every_word_starts_something():
-    modules = [command.module for command in main.COMMANDS.values() if command.module]
-    for programs in (command.programs for command in main.COMMANDS.values() if command.programs):
-        modules += [module for module, _ in programs.values()]
+    modules = [*main.PROGRAMS.values(), *(module for _, group, _ in main.GROUPS.values() for module in group.values())]
     for module in modules:
         assert callable(importlib.import_module(module).main), module
-    programs = {f"train.{path.stem}" for path in (ROOT / "train").glob("*.py") if "\ndef main(" in path.read_text()}
-    assert programs <= set(modules), "each program of `train` is a word"
+    assert set(names.programs("train").values()) <= set(modules), "each program of `train` is a word"
 
 
 @pytest.mark.parametrize(
@@ -156,17 +150,18 @@ def test_a_program_is_called_as_it_was_started():
 def test_no_words_are_a_question_for_help(capsys):
     main.main([])
     page = capsys.readouterr().out
-    for name, command in main.COMMANDS.items():
-        assert f"\n  {name} " in page and command.about[:30] in page
+    for name, about in main.commands().items():
+        assert f"\n  {name} " in page and about[:30] in page
 
 
 @pytest.mark.parametrize("group", ["train", "bench"])
 def test_help_of_a_group_names_all(group, capsys):
     main.main([group, "--help"])
     page = capsys.readouterr().out
-    for name in main.COMMANDS[group].programs:
+    programs = main.GROUPS[group][1]
+    for name in programs:
         assert f"\n  {name} " in page
-    assert run(group, next(iter(main.COMMANDS[group].programs)), "--help") == 0
+    assert run(group, next(iter(programs)), "--help") == 0
     assert f"usage: jaxvrp {group} " in capsys.readouterr().out
 
 

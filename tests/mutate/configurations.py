@@ -20,10 +20,10 @@ from tests.mutate.mutators import NUMBERS, WORDS, mutate_text
 from tests.mutate.trial import NOTHING, Case, Finding, Subject, Tally
 from tests.mutate.verdict import Ended, command
 from train.algorithms import ALGORITHMS
-from train.running.command import launch
-from train.running.command.config_file import SHIPPED
-from train.running.command.keys import LAUNCH, MAPPINGS
-from train.running.folder.run_folder import CONFIG, read_run
+from train.commands import launch
+from train.run.folder import CONFIG, read_run
+from train.settings.config_file import SHIPPED
+from train.settings.keys import LAUNCH, MAPPINGS
 
 TINY = {"num_envs": "4", "rollout_length": "4", "num_devices": "1", "hidden_sizes": "[8]", "total_steps": "64"}
 ON_POLICY = {**TINY, "num_minibatches": "2", "num_epochs": "1"}

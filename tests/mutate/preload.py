@@ -23,7 +23,7 @@ tqdm.tqdm.set_lock(threading.RLock())
 import jaxvrp.registry  # noqa: E402, F401
 import tests.toy_environments  # noqa: E402, F401
 from train import evaluate, ippo, mappo, replay, sac, td3  # noqa: E402, F401
+from train.commands import launch  # noqa: E402, F401
 from train.off_policy import trainer as _off_policy  # noqa: E402, F401
 from train.on_policy import trainer as _on_policy  # noqa: E402, F401
-from train.running.command import launch  # noqa: E402, F401
-from train.running.folder import checkpoint  # noqa: E402, F401
+from train.run import checkpoint  # noqa: E402, F401

@@ -27,11 +27,12 @@ from tests.mutate.mutators import NUMBERS, WORDS, mutate_bytes, mutate_text
 from tests.mutate.trial import NOTHING, Case, Finding, Subject, Tally
 from tests.mutate.verdict import Ended, command
 from train import algorithms, evaluate, ippo, mappo, replay, sac, td3
-from train.running.folder.checkpoint import Checkpoints
-from train.running.folder.run_folder import read_run
-from train.running.loop import evaluator, loop
-from train.running.loop.metrics import MetricsWriter
-from train.running.shown import report
+from train.commands import launch
+from train.run import evaluator, folder, loop
+from train.run.checkpoint import Checkpoints
+from train.run.folder import read_run
+from train.run.metrics import MetricsWriter
+from train.shown import report
 
 MAINS = {"mappo": mappo.main, "ippo": ippo.main, "td3": td3.main, "sac": sac.main}
 
@@ -85,7 +86,7 @@ class RunFolders(Subject):
 
 def _remember_programs() -> None:
     """In this process, what was compiled once is used again: a learner by its configuration, programs by who plays."""
-    algorithms.make_train = _by_text(algorithms.make_train)
+    launch.make_train = folder.make_train = _by_text(algorithms.make_train)
     of_learners = [(loop, "evaluation_function"), (report, "recording_function")]
     for module, name in (*of_learners, *((evaluate, name) for _, name in of_learners)):
         setattr(module, name, _by_evaluator(getattr(evaluator, name)))
@@ -112,7 +113,7 @@ def _same_evaluator(env: str, num_episodes: int, seed: int, who: evaluator.Evalu
 def _by_text(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
     made: dict[str, Any] = {}
 
-    def remembered(config: Any) -> Any:
+    def remembered(config: Any, _: Any = None) -> Any:
         if repr(config) not in made:
             made[repr(config)] = make(config)
         return made[repr(config)]

@@ -22,7 +22,7 @@ import tests.toy_environments  # noqa: F401 (registers them)
 from jaxvrp.io.command_line import run_command
 from jaxvrp.testing import ConformanceError
 from tests.mutate.lane import PRELOADED
-from train.running.folder.checkpoint import Checkpoints
+from train.run.checkpoint import Checkpoints
 
 UPDATES, SAVE = 6, 2
 """Updates of a run, and between two checkpoints."""

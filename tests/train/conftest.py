@@ -12,15 +12,15 @@ from flax import struct
 from jax.sharding import PartitionSpec as P
 
 import tests.taught_environment  # noqa: F401  (registers an environment of `config`, and imports the others)
-from train import algorithms, evaluate
+from train import evaluate
 from train.algorithms import make_train
+from train.commands import entry, launch
 from train.on_policy.config import PPOConfig
 from train.on_policy.value_norm import ValueNorm
-from train.running.command import command_line
-from train.running.loop import loop
-from train.running.loop.evaluator import Evaluator, evaluation_function, recording_function
-from train.running.shown import report
+from train.run import folder, loop
+from train.run.evaluator import Evaluator, evaluation_function, recording_function
 from train.sharding import make_mesh, shard
+from train.shown import report
 
 TOYS = {"errands": "toy_of_the_tests", "deliveries": "deliveries_of_the_tests", "taught": "taught_of_the_tests"}
 """Environments that learners are tried in: one with flat observations, one with entities, and this with a teacher."""
@@ -30,7 +30,7 @@ TOYS = {"errands": "toy_of_the_tests", "deliveries": "deliveries_of_the_tests", 
 def _process_of_the_tests_goes_on():
     """An interrupted command ends by an exception, and not its process."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(command_line, "leave", sys.exit)
+        patch.setattr(entry, "leave", sys.exit)
         yield
 
 
@@ -104,10 +104,10 @@ def programs_once():
     learners, programs = {}, {}
 
     def remembered(make):
-        def make_once(config):
+        def make_once(config, made=None):
             name = (make, repr(config))
             if name not in learners:
-                learners[name] = make(config)
+                learners[name] = make(config, made)
             return learners[name]
 
         return make_once
@@ -124,7 +124,8 @@ def programs_once():
         return make_once
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(algorithms, "make_train", remembered(algorithms.make_train))
+        for module in (launch, folder):
+            patch.setattr(module, "make_train", remembered(make_train))
         for module in (loop, evaluate):
             patch.setattr(module, "evaluation_function", once(evaluation_function))
         for module in (report, evaluate):

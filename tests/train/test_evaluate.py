@@ -9,10 +9,10 @@ from jaxvrp.io.command_line import UserError
 from train import evaluate
 from train.algorithms import make_train
 from train.on_policy.config import PPOConfig
-from train.running.folder.checkpoint import Checkpoints
-from train.running.folder.resume import RecordedRun
-from train.running.folder.run_folder import RunFolder, write_configuration
-from train.running.loop.evaluator import Evaluator, to_host
+from train.run.checkpoint import Checkpoints
+from train.run.evaluator import Evaluator, to_host
+from train.run.folder import RunFolder, write_configuration
+from train.run.resume import RecordedRun
 
 SMALL = {"num_envs": 4, "rollout_length": 4, "num_minibatches": 1, "eval_episodes": 6, "num_devices": 1}
 NETWORK = {"attention_size": 8, "attention_heads": 2, "hidden_sizes": (8,)}

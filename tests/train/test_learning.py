@@ -8,7 +8,7 @@ import pytest
 import jaxvrp
 from jaxvrp.actor import RandomActor
 from train.algorithms import ALGORITHMS, make_train
-from train.running.loop.evaluator import Evaluator, baseline_actors, evaluation_function, to_host
+from train.run.evaluator import Evaluator, baseline_actors, evaluation_function, to_host
 
 ENV = {"name": "truck_drone", "num_drones": 1, "num_customers": 2, "num_route_nodes": 3, "max_steps": 60}
 SETTINGS = {

@@ -7,7 +7,7 @@ import jaxvrp
 from jaxvrp import show
 from jaxvrp.io.command_line import UserError
 from train import play
-from train.running.loop.evaluator import Evaluator
+from train.run.evaluator import Evaluator
 
 TINY = ["darp", "--env.num_nodes", "4", "--env.num_agents", "1"]
 

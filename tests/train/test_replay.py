@@ -14,10 +14,10 @@ from jaxvrp.toolbox import ReplayKind, Toolbox
 from train import play
 from train import replay as command
 from train.algorithms import make_train
-from train.running.folder.checkpoint import Checkpoints
-from train.running.folder.resume import RecordedRun
-from train.running.folder.run_folder import RunFolder, write_configuration
-from train.running.loop.evaluator import Evaluator
+from train.run.checkpoint import Checkpoints
+from train.run.evaluator import Evaluator
+from train.run.folder import RunFolder, write_configuration
+from train.run.resume import RecordedRun
 
 STANDING = {
     "waiting": False,

@@ -19,7 +19,7 @@ from train.on_policy import ppo
 from train.on_policy.config import PPOConfig
 from train.on_policy.imitation import guidance_at
 from train.on_policy.rollout import Recording
-from train.running.folder.checkpoint import Checkpoints
+from train.run.checkpoint import Checkpoints
 from train.sharding import DATA, make_mesh, shard
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -153,7 +153,7 @@ import sys
 import jax, numpy as np
 from train.on_policy.config import PPOConfig
 from train.algorithms import make_train
-from train.running.folder.checkpoint import Checkpoints
+from train.run.checkpoint import Checkpoints
 from train.sharding import initialize
 initialize(sys.argv[1], 2, int(sys.argv[2]))
 assert jax.process_count() == 2 and jax.device_count() == 2 and jax.local_device_count() == 1

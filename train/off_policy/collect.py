@@ -17,7 +17,7 @@ from jaxvrp import Environment, Role, TimeStep, VecEnv, turns
 from jaxvrp.actor import Carry
 from jaxvrp.spaces import Box, ByRole
 from jaxvrp.turns import Turns
-from train.episode_statistics import ended_episodes
+from train.learner import ended_episodes
 from train.off_policy.q_learning import Metrics, RoleState
 from train.off_policy.replay_buffer import Decisions
 

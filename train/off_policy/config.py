@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from jaxvrp.fields import again, option
 from jaxvrp.policies.networks.layers import ACTIVATIONS
-from train.config import RunConfig
+from train.settings.config import RunConfig
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from train import distributions
+from train.distributions import sample_squashed
 from train.off_policy import q_learning
 from train.off_policy.config import SACConfig
 from train.off_policy.q_learning import Metrics, Params, RoleNetworks, RoleState
@@ -69,7 +69,7 @@ def sample(
     """
     outputs: Any = networks.actor.apply(actor, observation)
     mean, log_deviation = jnp.split(outputs, 2, axis=-1)
-    return distributions.sample_squashed(noise, mean, log_deviation)
+    return sample_squashed(noise, mean, log_deviation)
 
 
 def critic_target(

@@ -18,12 +18,12 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
 from jaxvrp import Environment, VecEnv
-from train.config import check_divides
+from train.learner import NO_INSIGHT, Insight
 from train.off_policy.collect import Collector, Method, TurnActor, box_of, sizes
 from train.off_policy.config import OffPolicyConfig
 from train.off_policy.q_learning import Metrics, RoleState
 from train.off_policy.replay_buffer import Decisions, ReplayBuffer
-from train.running.loop.learner import NO_INSIGHT, Insight
+from train.settings.config import check_divides
 from train.sharding import DATA, compiled, device_key, vec_specs
 
 POOL_STEPS = 128
@@ -45,7 +45,7 @@ class TrainState(struct.PyTreeNode):
 
 
 class Trainer:
-    """A learner, see `train.running.loop.learner.Learner`; `init` and `train_chunk` are jitted.
+    """A learner, see `train.learner.Learner`; `init` and `train_chunk` are jitted.
 
     With `num_seeds` above 1 every leaf of the state and of the metrics has a leading axis `[seeds]`.
     """
@@ -74,7 +74,9 @@ class Trainer:
         whole: Any = P()
         split: Any = P(DATA)
         specs = TrainState(whole, split, vec_specs(vec), whole, whole)
-        self.init, self.train_chunk = compiled(self._init, self._train_chunk, specs, mesh=mesh, config=config)
+        self.init, self.train_chunk = compiled(
+            self._init, self._train_chunk, specs, mesh=mesh, numbers=config.numbers, num_seeds=config.num_seeds
+        )
 
     def actor_params(self, state: TrainState) -> Any:
         """Parameters of the actors, by role."""

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from jaxvrp.fields import option
 from jaxvrp.io.messages import printable
 from jaxvrp.policies.networks import NETWORKS, NetworkKeys
-from train.config import RunConfig
+from train.settings.config import RunConfig
 
 CRITIC = "what the critic sees: `central`, the global observation (MAPPO); `local`, the role's own observation (IPPO)"
 

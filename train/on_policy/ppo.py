@@ -21,7 +21,7 @@ from jaxvrp.policies.actors import Actors, Params, Seen
 from jaxvrp.policies.blocks import Blocks
 from jaxvrp.policies.networks.inputs import rows_of
 from jaxvrp.spaces import ByKind, ByRole
-from train import distributions
+from train.distributions import log_prob_and_entropy
 from train.on_policy.config import PPOConfig
 from train.on_policy.critics import Critics
 from train.on_policy.imitation import Guidance
@@ -213,9 +213,9 @@ def actor_loss(
     axis = (0, 1) if role in actors.separate else None
     if batch.taught:
         taught, mask = batch.taught[role], batch.action_mask[role]
-        log_prob = distributions.log_prob_and_entropy(logits, mask, taught)[0]
+        log_prob = log_prob_and_entropy(logits, mask, taught)[0]
         if role in batch.rival:
-            odds = distributions.log_prob_and_entropy(logits, mask, batch.rival[role])[0] - log_prob
+            odds = log_prob_and_entropy(logits, mask, batch.rival[role])[0] - log_prob
             terms["teacher_loss"] = 0.5 * (config.compare_temperature * odds - batch.gain[role]) ** 2
         else:
             terms["teacher_loss"] = -log_prob
@@ -259,7 +259,7 @@ def policy_terms(
     Logits and mask are `[..., actions]`, `action` is `i32[...]`, and `log_prob` `f32[...]` of when it was taken.
     """
     chex.assert_equal_shape([action, log_prob, advantage])
-    new_log_prob, entropy = distributions.log_prob_and_entropy(logits, action_mask, action)
+    new_log_prob, entropy = log_prob_and_entropy(logits, action_mask, action)
     log_ratio = new_log_prob - log_prob
     ratio = jnp.exp(log_ratio)
     clipped = jnp.clip(ratio, 1 - clip_eps, 1 + clip_eps)

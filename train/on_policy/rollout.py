@@ -19,7 +19,7 @@ from jaxvrp.policies.networks.inputs import rows_of
 from jaxvrp.spaces import ByKind, ByRole
 from jaxvrp.vectorize import VecState, VecTimeStep
 from train.distributions import log_probs
-from train.episode_statistics import ended_episodes
+from train.learner import ended_episodes
 from train.on_policy.comparison import Comparison
 from train.on_policy.critics import Critics
 

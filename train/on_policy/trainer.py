@@ -23,14 +23,14 @@ from jaxvrp.policies.actors import Actors, Params, PolicyActor, Seen, build_acto
 from jaxvrp.policies.choice import masked_logits
 from jaxvrp.policies.networks import build_network
 from jaxvrp.policies.networks.layers import NetworkSpec
-from train.config import check_divides
+from train.learner import Insight
 from train.on_policy import ppo
 from train.on_policy.config import PPOConfig
 from train.on_policy.critics import TEAM, Critics
 from train.on_policy.imitation import Guidance, guidance_at, make_comparison, make_teacher
 from train.on_policy.rollout import Players, Rollout, Statics
 from train.on_policy.value_norm import ValueNorm
-from train.running.loop.learner import Insight
+from train.settings.config import check_divides
 from train.sharding import DATA, batch_specs, compiled, device_key, vec_specs
 
 CRITIC_HEAD_GAIN = 1.0
@@ -49,7 +49,7 @@ class TrainState(struct.PyTreeNode):
 
 
 class Trainer:
-    """A learner, see `train.running.loop.learner.Learner`; `init` and `train_chunk` are jitted.
+    """A learner, see `train.learner.Learner`; `init` and `train_chunk` are jitted.
 
     With `num_seeds` above 1 every leaf of the state and of the metrics has a leading axis `[seeds]`.
     """
@@ -80,7 +80,9 @@ class Trainer:
         players = jax.eval_shape(self.rollout.reset, jax.eval_shape(lambda: jax.random.key(0)))
         whole: Any = P()
         specs = TrainState(whole, whole, whole, batch_specs(players).replace(vec=vec_specs(players.vec)), whole, whole)
-        self.init, self.train_chunk = compiled(self._init, self._train_chunk, specs, mesh=mesh, config=config)
+        self.init, self.train_chunk = compiled(
+            self._init, self._train_chunk, specs, mesh=mesh, numbers=config.numbers, num_seeds=config.num_seeds
+        )
 
     def actor_params(self, state: TrainState) -> Any:
         """Parameters of the actors, by role."""

@@ -1,4 +1,4 @@
-"""Truck and drones deliver together: the environment, its world, and what a scenario is."""
+"""Truck and drones deliver together, in one of several scenarios."""
 
 from jaxvrp.envs.truck_drone.env import TruckDrone, make
 from jaxvrp.envs.truck_drone.physics import Physics

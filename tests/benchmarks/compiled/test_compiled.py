@@ -11,7 +11,7 @@ from benchmarks.compiled.__main__ import chosen, compiled_row, table
 from benchmarks.compiled.targets import TARGETS
 from benchmarks.subject import subject_of
 from jaxvrp.io.command_line import UserError
-from train.running.command.config_file import shipped_names
+from train.settings.config_file import shipped_names
 from train.sharding import DEVICES
 
 SMALL = {

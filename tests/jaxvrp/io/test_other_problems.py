@@ -6,7 +6,7 @@ from jaxvrp.envs.tsp_drone.plan import read_instances
 from jaxvrp.io.command_line import UserError
 from jaxvrp.io.other_problems import other_problem
 from train import solve
-from train.running.command.instance_file import InstanceFile
+from train.commands.instance_file import InstanceFile
 
 CVRP = "NAME :\tX-n3-k1\t\nTYPE :\tCVRP\nDIMENSION : 3\nCAPACITY : 9\nNODE_COORD_SECTION\n1\t0\t0\n"
 SOLOMON = """C101\r

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.toy_environments import LineWalk, LineWalkInTurn
-from train.algorithms import ALGORITHMS
+from train.algorithms import ALGORITHMS, make_train
 
 
 @pytest.fixture(scope="session")
@@ -18,7 +18,7 @@ def make():
         tiny["env"] = {"name": "line_walk_of_the_tests", **(env or {})}
         config = ALGORITHMS[algorithm].config_class(**{**tiny, **changes})
         if repr(config) not in made:
-            made[repr(config)] = ALGORITHMS[algorithm].make_train(config)
+            made[repr(config)] = make_train(config)
         return made[repr(config)]
 
     return make_trainer

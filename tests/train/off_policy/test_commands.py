@@ -9,8 +9,8 @@ import yaml
 from jaxvrp import fields
 from train import mappo, sac, td3
 from train.algorithms import ALGORITHMS
+from train.commands import entry
 from train.off_policy.config import SACConfig, TD3Config
-from train.running.command import command_line
 
 CONFIG_FILES = pathlib.Path(td3.__file__).parent / "configs"
 MAIN = {"td3": td3.main, "sac": sac.main, "mappo": mappo.main}
@@ -25,7 +25,7 @@ def mistake(tmp_path, monkeypatch, capfd):
 
     def run(algorithm, words):
         with pytest.raises(SystemExit) as stopped:
-            command_line.entry(lambda: MAIN[algorithm](words.split()))
+            entry.entry(lambda: MAIN[algorithm](words.split()))
         told = capfd.readouterr()
         assert stopped.value.code == 2
         assert len(told.err.splitlines()) == 1 and told.out == "", told.err

@@ -11,12 +11,13 @@ import pytest
 
 from jaxvrp.io.command_line import Interrupted
 from train import evaluate, td3
+from train.commands.launch import SHOWN
 from train.off_policy import q_learning
-from train.running.folder.checkpoint import Checkpoints
-from train.running.folder.resume import RecordedRun
-from train.running.loop import loop
-from train.running.loop.evaluator import Evaluator, evaluation_function, to_host
-from train.running.loop.metrics import summarize
+from train.run import loop
+from train.run.checkpoint import Checkpoints
+from train.run.evaluator import Evaluator, evaluation_function, to_host
+from train.run.metrics import summarize
+from train.run.resume import RecordedRun
 from train.sharding import DATA, make_mesh, shard
 
 LEARNED = {"critic_loss", "actor_loss", "q", "target_q", "actor_grad_norm", "critic_grad_norm"}
@@ -88,10 +89,10 @@ def test_resumed_to_the_last_bit(make, tmp_path, capfd):
     straight, broken = tmp_path / "straight", tmp_path / "broken"
     straight.mkdir(), broken.mkdir()
     recorded = RecordedRun(learner.config, "sac")
-    loop.run(learner, straight, recorded, resume=False)
+    loop.run(learner, straight, recorded, resume=False, shown=SHOWN)
     with pytest.raises(Interrupted, match="interrupted at update 5 of 10"):
-        loop.run(StopsInTheFifth(learner), broken, recorded, resume=False)
-    loop.run(learner, broken, recorded, resume=True)
+        loop.run(StopsInTheFifth(learner), broken, recorded, resume=False, shown=SHOWN)
+    loop.run(learner, broken, recorded, resume=True, shown=SHOWN)
     for name in ("metrics.jsonl", "summary.json", "learning_curve.png"):
         assert (broken / name).read_bytes() == (straight / name).read_bytes(), name
     like, ends = learner.init(jax.random.key(1)), []

@@ -17,7 +17,7 @@ from jaxvrp.envs.dispatch.problem.instance import as_float32
 from jaxvrp.episodes import play_episodes
 from jaxvrp.randomized import randomize
 from tests.jaxvrp.envs.dispatch.small_days import COUNT, DAYS, ENVS, FLEET, REQUESTS, each, padded, play
-from train.running.loop.evaluator import baseline_actors
+from train.run.evaluator import baseline_actors
 
 
 def days_of(scenario, seed, count=16):

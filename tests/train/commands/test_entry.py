@@ -1,0 +1,60 @@
+"""How every command line begins and ends."""
+
+import subprocess
+import sys
+
+import pytest
+
+from jaxvrp.io.command_line import Interrupted
+from train.commands import entry
+
+
+@pytest.mark.parametrize(
+    ("error", "says"), [(KeyboardInterrupt(), "interrupted; "), (Interrupted("saved; go on"), "saved; go on\n")]
+)
+def test_ctrl_c_is_no_error(error, says, capfd):
+    def interrupted():
+        raise error
+
+    with pytest.raises(SystemExit) as stopped:
+        entry.entry(interrupted)
+    told = capfd.readouterr().err
+    assert stopped.value.code == 130
+    assert told.startswith(says) and len(told.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("home", "named", "kept"),
+    [
+        ("/home/me", None, "/home/me/.cache/jaxvrp"),
+        ("", None, None),  # of a user that the system does not know, it is `~`
+        ("~", None, None),
+        ("~", "/kept", "/kept"),
+    ],
+)
+def test_programs_are_kept_where_there_is_a_home_directory(home, named, kept, monkeypatch):
+    monkeypatch.setattr("os.path.expanduser", lambda _: home)
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
+    if named:
+        monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", named)
+    assert entry.program_cache() == kept
+
+
+INTERRUPTED = """
+import atexit
+from train.commands.entry import entry
+
+def main():
+    atexit.register(print, "taken down")
+    print("half a table")
+    raise KeyboardInterrupt
+
+entry(main)
+"""
+
+
+def test_an_interrupted_process_ends_at_once_with_all_that_it_has_said():
+    """JAX, taken down while it compiles or computes, crashes: the exit status would be that of a segmentation fault."""
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED], check=False, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (130, "half a table\n")
+    assert done.stderr.endswith("and the same command begins anew\n")

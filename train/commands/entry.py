@@ -1,0 +1,46 @@
+"""How every command line begins and ends: compiled programs are kept, and a user's mistake is one line."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import warnings
+from collections.abc import Callable
+from typing import NoReturn
+
+import jax
+
+from jaxvrp.io.command_line import INTERRUPTED, run_command
+from jaxvrp.testing import ConformanceError
+
+
+def entry(main: Callable[[], None]) -> NoReturn:
+    """Run a command line: a user's mistake is one line on stderr and exit status 2, Ctrl-C 130; programs are kept."""
+    jax.config.update("jax_compilation_cache_dir", program_cache())
+    # Many small programs take as long as a large one.
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    # A cache that cannot be written, on a full disk say, costs time alone.
+    warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache entry")
+    leave(run_command(main, (ConformanceError,)))
+
+
+def leave(status: int) -> NoReturn:
+    """End this process; after an interruption at once: JAX crashes if it is taken down in the middle of its work.
+
+    Not where other processes wait for the end of this one.
+    """
+    if status == INTERRUPTED and not jax.distributed.is_initialized():
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError, AttributeError):  # it may be full, closed, or none
+                stream.flush()
+        os._exit(status)
+    sys.exit(status)
+
+
+def program_cache() -> str | None:
+    """The folder that keeps compiled programs; None where nobody has named one and the user has no home directory."""
+    home = os.path.expanduser("~")
+    own = os.path.join(home, ".cache", "jaxvrp") if os.path.isabs(home) else None
+    return os.environ.get("JAX_COMPILATION_CACHE_DIR", own)

@@ -1,0 +1,71 @@
+"""What a run needs of a learner, and what learners say of the episodes that end while they play."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+
+from jaxvrp import Environment
+from jaxvrp.actor import Actor
+from jaxvrp.spaces import ByRole
+from train.settings.config import RunConfig
+
+
+class Insight(NamedTuple):
+    """What a policy makes of every state of an episode."""
+
+    # `{role: f32[L, agents, actions]}`, 0 for masked actions; {} for policies of continuous actions
+    probability: ByRole
+    # `{role: f32[L, agents]}`, the discounted return from there on, in units of the reward; {} without critic
+    value: ByRole
+
+
+NO_INSIGHT = Insight({}, {})
+
+
+class Learner(Protocol):
+    """An algorithm that is ready to train in `env`, and to play `evaluation_env`.
+
+    Where `init` and `train_chunk` are jitted, they are compiled side by side. The state after `train_chunk` is that
+    after `config.log_interval` more updates; metrics are `{name: [(seeds,) updates, ...]}`. The state that is passed is
+    donated.
+    """
+
+    config: RunConfig
+    env: Environment
+    evaluation_env: Environment
+
+    def init(self, key: jax.Array) -> Any:
+        """A fresh training state, from a typed key."""
+
+    def train_chunk(self, state: Any) -> tuple[Any, dict[str, jax.Array]]:
+        """See the class."""
+
+    def actor_params(self, state: Any) -> Any:
+        """The part of a state that acts."""
+
+    def actor(self, params: Any, *, deterministic: bool, temperature: float = 1.0) -> Actor:
+        """A player with these parameters (of one seed); samples are of logits divided by `temperature`."""
+
+    def critic_params(self, state: Any) -> Any:
+        """The part of a state that values, as `insight` takes it; None if nothing does."""
+
+    def insight(self, params: Any, critic: Any, states: Any, *, temperature: float = 1.0) -> Insight:
+        """What a player with these parameters, and its critic (or None), make of an episode's states, `[L, ...]`."""
+
+
+def ended_episodes(timestep: Any) -> dict[str, jax.Array]:
+    """Sums of the metrics over the episodes that end with a step of `VecEnv`, `{name: f32[] or f32[agents]}`.
+
+    With `episodes`, how many they are over. `timestep` is `[E, ...]`; its metrics are of the episodes that ended.
+    """
+    done = timestep.done
+
+    def total(metric: jax.Array) -> jax.Array:
+        done_per_entry = done.reshape(done.shape + (1,) * (metric.ndim - 1))
+        return jnp.where(done_per_entry, metric, 0.0).sum(axis=0)
+
+    sums = {name: total(metric) for name, metric in timestep.metrics.items()}
+    return {**sums, "episodes": done.sum(dtype=jnp.float32)}
