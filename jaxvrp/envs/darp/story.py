@@ -10,12 +10,14 @@ import dataclasses
 import functools
 from collections.abc import Iterator
 
+import jax
 import numpy as np
+from numpy.typing import ArrayLike
 
 from jaxvrp.envs.darp.env import ROLE, Darp
 from jaxvrp.envs.darp.plan import report_of
 from jaxvrp.envs.darp.problem.instance import Instance, name_of
-from jaxvrp.envs.darp.problem.solution import Leg, SolutionReport
+from jaxvrp.envs.darp.problem.solution import Leg, SolutionReport, solution_report, tolerance_of
 from jaxvrp.envs.darp.reasons import reasons_of
 from jaxvrp.envs.darp.rules import State
 from jaxvrp.episodes import Episode, whole
@@ -50,10 +52,8 @@ class _Told:
 
     instance: Instance  # one problem as NumPy arrays
     report: SolutionReport
-    states: State  # leaves `[L, ...]`
     steps: tuple[int, ...]  # of each leg of the report, the state before it
-    why: tuple[tuple[Why, ...], ...]  # by state and agent
-    allowed: np.ndarray  # `bool[L, N+1]`
+    length: int  # L, the number of states
 
     @functools.cached_property
     def requests(self) -> list[int]:
@@ -100,9 +100,34 @@ def story_of(episode: Episode, problem: Instance | None = None) -> Story:
     env, states = episode.env, episode.states
     assert isinstance(env, Darp)
     instance, report = report_of(states, problem)
+    told = _Told(instance, report, _steps_of(report, states), len(states.step))
     why = whys_of(reasons_of(env), episode)
-    allowed = episode.timesteps.action_mask[ROLE][:, 0]
-    told = _Told(instance, report, states, _steps_of(report, states), why[ROLE], allowed)
+    decisions = _Decisions(told, states, why[ROLE], episode.timesteps.action_mask[ROLE][:, 0])
+    story = _tell(told)
+    return dataclasses.replace(
+        story,
+        cards=(decisions.card(), *story.cards),
+        lost=tuple(
+            (f"request {request}", decisions.why_unserved(request))
+            for request in told.requests
+            if not report.delivered[request]
+        ),
+        actions={ROLE: tuple(name_of(node) for node in range(env.num_nodes + 1))},
+        why=why,
+    )
+
+
+def story_of_plan(instance: Instance, actions: ArrayLike, tolerance: float | None = None) -> Story:
+    """The story of a plan, which need not keep the rules; arguments and errors as of `solution_report`."""
+    tolerance = tolerance_of(instance) if tolerance is None else tolerance
+    report = solution_report(instance, actions, tolerance=tolerance)
+    steps = tuple(range(len(report.legs)))
+    return _tell(_Told(jax.tree.map(np.asarray, instance), report, steps, len(steps) + 1))
+
+
+def _tell(told: _Told) -> Story:
+    """What follows from the tours alone."""
+    report, instance = told.report, told.instance
     delivered, fleet = int(report.delivered.sum()), int((instance.capacity > 0).sum())
     return Story(
         title=f"Dial-a-ride: {len(told.requests)} requests, {fleet} vehicles",
@@ -121,15 +146,8 @@ def story_of(episode: Episode, problem: Instance | None = None) -> Story:
         vehicles=tuple(_vehicle(told, vehicle) for vehicle in told.used),
         charts=(_requests_chart(told), Levels("Passengers on board", tuple(range(len(told.used))))),
         events=_events(told),
-        cards=(_decision_card(states), *(Card(f"vehicle {name}", vehicle=at) for at, name in enumerate(told.used))),
-        lost=tuple(
-            (f"request {request}", _why_unserved(told, request))
-            for request in told.requests
-            if not report.delivered[request]
-        ),
+        cards=tuple(Card(f"vehicle {name}", vehicle=at) for at, name in enumerate(told.used)),
         words={"open": "", "lost": "never served (in the end)"},
-        actions={ROLE: tuple(name_of(node) for node in range(env.num_nodes + 1))},
-        why=why,
     )
 
 
@@ -140,7 +158,7 @@ def _steps_of(report: SolutionReport, states: State) -> tuple[int, ...]:
 
 
 def _clocks(told: _Told) -> tuple[float, ...]:
-    clocks = [told.span[0]] * len(told.states.step)
+    clocks = [told.span[0]] * told.length
     for leg, step in zip(told.report.legs, told.steps, strict=True):
         clocks[step + 1 :] = [leg.begin] * (len(clocks) - step - 1)
     return tuple(clocks)
@@ -316,40 +334,48 @@ def _arrival(told: _Told, leg: Leg, name: str) -> str:
     return f"request {leg.node // 2} delivered by {name}{late}{long}"
 
 
-def _decision_card(states: State) -> Card:
-    """Who decides, and where."""
-    now = zip(states.current_agent.tolist(), states.current_node.tolist(), strict=True)
-    return Card("decision", agent=0, steps=tuple((f"vehicle {who}", f"at {name_of(node)}", False) for who, node in now))
+# --- decisions, and why a request was not served ----------------------------------------------------------------------
 
 
-# --- why a request was not served -------------------------------------------------------------------------------------
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Decisions:
+    """What was decided in an episode, and what was forbidden."""
 
+    told: _Told
+    states: State  # leaves `[L, ...]`
+    why: tuple[tuple[Why, ...], ...]  # by state and agent
+    allowed: np.ndarray  # `bool[L, N+1]`
 
-def _why_unserved(told: _Told, request: int) -> str:
-    """When a request could last be served, by the states of the episode, and what forbade it later."""
-    pickup, drop_off = 2 * request - 1, 2 * request
-    vehicles, nodes = told.states.current_agent.tolist(), told.states.current_node.tolist()
-    decisions = range(len(nodes) - 1)
+    def card(self) -> Card:
+        """Who decides, and where."""
+        now = zip(self.states.current_agent.tolist(), self.states.current_node.tolist(), strict=True)
+        steps = tuple((f"vehicle {vehicle}", f"at {name_of(node)}", False) for vehicle, node in now)
+        return Card("decision", agent=0, steps=steps)
 
-    def choice(at: int) -> str:
-        return f"vehicle {vehicles[at]} went to {name_of(nodes[at + 1])}"
+    def why_unserved(self, request: int) -> str:
+        """When a request could last be served, by the states of the episode, and what forbade it later."""
+        pickup, drop_off = 2 * request - 1, 2 * request
+        vehicles, nodes = self.states.current_agent.tolist(), self.states.current_node.tolist()
+        decisions = range(len(nodes) - 1)
 
-    if told.server(pickup) is not None:
-        vehicle = int(told.report.served_by[pickup])
-        last = [at for at in decisions if vehicles[at] == vehicle][-1]
-        reason = _reason(told, last, drop_off) or "the drop-off was allowed"
-        fetched = f"fetched by vehicle {vehicle} at step {nodes.index(pickup)}"
-        return f"{fetched}, and left behind at step {last} ({choice(last)}): {reason}"
-    allowed = [at for at in decisions if told.allowed[at, pickup]]
-    if not allowed:
-        return f"could never be fetched: {_reason(told, 0, pickup) or 'masked from the start'}"
-    words = f"could be fetched until step {allowed[-1]} ({choice(allowed[-1])})"
-    later = [reason for at in decisions[allowed[-1] + 1 :] if (reason := _reason(told, at, pickup))]
-    if later:
-        words += f"; then: {later[0]}"
-    return f"{words}; in the end: {later[-1]}" if later and later[-1] != later[0] else words
+        def choice(at: int) -> str:
+            return f"vehicle {vehicles[at]} went to {name_of(nodes[at + 1])}"
 
+        if self.told.server(pickup) is not None:
+            vehicle = int(self.told.report.served_by[pickup])
+            last = [at for at in decisions if vehicles[at] == vehicle][-1]
+            reason = self._reason(last, drop_off) or "the drop-off was allowed"
+            fetched = f"fetched by vehicle {vehicle} at step {nodes.index(pickup)}"
+            return f"{fetched}, and left behind at step {last} ({choice(last)}): {reason}"
+        allowed = [at for at in decisions if self.allowed[at, pickup]]
+        if not allowed:
+            return f"could never be fetched: {self._reason(0, pickup) or 'masked from the start'}"
+        words = f"could be fetched until step {allowed[-1]} ({choice(allowed[-1])})"
+        later = [reason for at in decisions[allowed[-1] + 1 :] if (reason := self._reason(at, pickup))]
+        if later:
+            words += f"; then: {later[0]}"
+        return f"{words}; in the end: {later[-1]}" if later and later[-1] != later[0] else words
 
-def _reason(told: _Told, at: int, node: int) -> str | None:
-    """Why a node was masked in a state; None if it was allowed."""
-    return next((text for text, nodes in told.why[at][0] if node in nodes), None)
+    def _reason(self, at: int, node: int) -> str | None:
+        """Why a node was masked in a state; None if it was allowed."""
+        return next((text for text, nodes in self.why[at][0] if node in nodes), None)

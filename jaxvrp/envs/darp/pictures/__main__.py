@@ -9,15 +9,16 @@ from pathlib import Path
 
 import numpy as np
 
-from jaxvrp.envs.darp.pictures.draw import render_plan
 from jaxvrp.envs.darp.problem.cordeau import from_cordeau_index, read_instances
 from jaxvrp.envs.darp.problem.instance import Instance
 from jaxvrp.envs.darp.problem.solution import routes_to_actions
+from jaxvrp.envs.darp.story import story_of_plan
 from jaxvrp.io.command_line import Parser, check_picture_path, index, refuse_overwriting, run_command
 from jaxvrp.io.json_files import read_json
 from jaxvrp.io.messages import shown
 from jaxvrp.io.problem_files import only_problem
-from jaxvrp.pictures import STILLS
+from jaxvrp.show import write_picture
+from jaxvrp.show.files import ANIMATION, STILLS
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -35,13 +36,13 @@ def _draw(argv: Sequence[str] | None) -> None:
         required=True,
         help='JSON, {"routes": [[1, 9], ...]}: pickups 1..n, drop-offs n+1..2n, as train.solve writes it',
     )
-    parser.add_argument("--out", type=Path, required=True, help="the picture: .png, .svg or .pdf")
+    parser.add_argument("--out", type=Path, required=True, help="the picture: .png, .svg, .pdf, or .gif (animation)")
     options = parser.parse_args(argv)
-    check_picture_path(options.out, STILLS)
+    check_picture_path(options.out, (*STILLS, ANIMATION))
     refuse_overwriting(options.out, "--out", [options.instance, options.plan])
     instance = only_problem(read_instances(options.instance), options.index, options.instance)
     actions = _read_plan(options.plan, instance)
-    render_plan(instance, actions, options.out)
+    write_picture(story_of_plan(instance, actions), options.out)
 
 
 def _read_plan(path: Path, instance: Instance) -> np.ndarray:

@@ -73,7 +73,7 @@ def test_both_files_draw_the_same_plan(files):
     [
         ("", "required: instance, --plan, --out"),
         ("one.npz", "required: --plan, --out"),
-        ("one.npz --plan plan.json --out a.gif", "--out is 'a.gif'; it must end in .png, .svg or .pdf"),
+        ("one.npz --plan plan.json --out a.doc", "--out is 'a.doc'; it must end in .png, .svg, .pdf or .gif"),
         ("one.npz --plan plan.json --out away/a.png", "there is no folder away; make it first"),
         ("one.npz --plan plan.json --out a.png --inde 0", "unrecognized arguments"),
         ("one.csv --plan plan.json --out a.png", "is neither .txt (Cordeau) nor .npz"),
