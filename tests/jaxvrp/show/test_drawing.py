@@ -7,24 +7,13 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from jaxvrp.envs.tsp_drone import Operation, make_instance
-from jaxvrp.envs.tsp_drone import pictures as tsp_drone
-from jaxvrp.show import files, paper
-
-HOUSES = ("darp", "dispatch", "pcb", "truck_drone", "tsp_drone")
+from jaxvrp.show import draw_story, files, paper
+from tests.jaxvrp.show.stories import RIDES
 
 
-@pytest.fixture(scope="module")
-def plan():
-    """Depot and four customers on a line, and a plan for them."""
-    instance = make_instance(np.stack([[0, 3, 4, 8, 5], [0, 0, 0, 0, 0]], axis=1))
-    return instance, [Operation(0, 2, 1), Operation(2, 2, 3), Operation(2, 0, 4)]
-
-
-@pytest.mark.parametrize("house", HOUSES)
-def test_every_drawing_function_takes_axes_or_a_figure(house):
-    module = importlib.import_module(f"jaxvrp.envs.{house}.pictures")
-    drawing = [getattr(module, name) for name in module.__all__ if name.startswith("draw_")]
+@pytest.mark.parametrize("module", ["jaxvrp.show", "jaxvrp.envs.pcb.pictures"])
+def test_every_drawing_function_takes_axes_or_a_figure(module):
+    drawing = [value for name, value in vars(importlib.import_module(module)).items() if name.startswith("draw_")]
     targets = []
     for draw in drawing:
         parameters = inspect.signature(draw).parameters
@@ -32,25 +21,6 @@ def test_every_drawing_function_takes_axes_or_a_figure(house):
         assert parameters[target].default is None and parameters[target].kind is inspect.Parameter.KEYWORD_ONLY, draw
         targets.append(target)
     assert {"ax", "fig"} == set(targets)
-
-
-def test_a_part_of_a_figure_is_filled_and_nothing_else(plan):
-    figure = Figure(figsize=(9, 9))
-    upper, lower = figure.subfigures(2, 1)
-    assert tsp_drone.draw_plan(*plan, fig=lower) is lower
-    assert not upper.axes and len(lower.axes) == 2 and not figure.texts
-    for axes in lower.axes:
-        assert axes.get_position().ymax < 1 and axes.bbox.ymax < figure.bbox.height / 2
-
-
-def test_a_panel_is_drawn_into_its_axes_alone(plan):
-    figure = Figure()
-    one, two = figure.subplots(1, 2)
-    assert tsp_drone.draw_routes(*plan, ax=two) is two
-    assert not one.lines and two.lines and two.get_legend() and not two.get_title()
-    assert tsp_drone.draw_times(*plan, ax=one) is one
-    assert one.collections and one.get_xlabel() == "time" and len(figure.axes) == 2
-    assert tsp_drone.draw_routes(*plan, legend=False).get_legend() is None
 
 
 @pytest.mark.parametrize(("width", "length", "unit"), [(2.1, 1.0, "map units"), (2.1, 1.5, "km"), (173.0, 1.0, "mm")])
@@ -65,10 +35,10 @@ def test_a_scale_bar_is_as_long_as_it_says(width, length, unit):
 
 
 @pytest.mark.parametrize(("ending", "head"), [(".png", b"\x89PNG"), (".SVG", b"<?xml"), (".pdf", b"%PDF")])
-def test_a_file_is_what_its_ending_says_and_always_the_same(plan, tmp_path, ending, head):
+def test_a_file_is_what_its_ending_says_and_always_the_same(tmp_path, ending, head):
     paths = [tmp_path / f"{name}{ending}" for name in ("one", "two")]
     for path in paths:
-        files.save_still(tsp_drone.draw_plan(*plan), path, 60)
+        files.save_still(draw_story(RIDES), path, 60)
     one, two = (path.read_bytes() for path in paths)
     assert one.startswith(head) and one == two
     assert b"/Type3" not in one, "publishers refuse fonts of this type"
