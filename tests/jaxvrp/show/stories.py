@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from jaxvrp.show.story_format import to_json_values
 from jaxvrp.story import (
     Activity,
     Aim,
@@ -144,3 +145,21 @@ def crowd(count):
         vehicles=(Vehicle("vehicle 0", "", "vehicle", 0, tuple(zip(times, spots, strict=True))),),
         charts=(Rows("Customers", rows),),
     )
+
+
+def episode_of(story):
+    """A story as an episode of one agent whose actions are numbers, in the format of files."""
+    last = len(story.clocks) - 1
+    return {
+        "format": "jaxvrp-episode",
+        "version": 2,
+        "kind": "of no environment",
+        "title": story.title,
+        "config": {},
+        "agents": [{"name": "agent_0", "role": "agent"}],
+        "actions": {"agent": None},
+        "summary": {"return": 0.0, "length": last},
+        "shortfalls": {"title": story.shortfall, "entries": [{"name": name, "why": why} for name, why in story.lost]},
+        "steps": [{"step": step, "reward": {"agent": [0.0]}, "mask": {}, "action": None} for step in range(last + 1)],
+        "story": to_json_values(story),
+    }

@@ -1,0 +1,162 @@
+"""Stories as JSON: what is written, what is refused, and that nothing which is damaged gets by unnoticed."""
+
+import copy
+import dataclasses
+import json
+
+import jax
+import numpy as np
+import pytest
+
+from jaxvrp import show
+from jaxvrp.actor import RandomActor
+from jaxvrp.episodes import record_episode
+from jaxvrp.show.__main__ import main
+from jaxvrp.show.episode_format import check, to_json
+from jaxvrp.show.story_format import to_json_values
+from jaxvrp.story import Lines, Rows
+from tests.jaxvrp.show.stories import FLIGHTS, RIDES, episode_of
+
+
+def put(value, *path):
+    def change(episode):
+        for name in path[:-1]:
+            episode = episode[name]
+        episode[path[-1]] = value
+
+    return change
+
+
+@pytest.mark.parametrize("story", [RIDES, FLIGHTS])
+def test_a_story_comes_back_as_it_was(story, tmp_path):
+    episode = episode_of(story)
+    show.write_episode(episode, tmp_path / "a.json")
+    assert show.read_episode(tmp_path / "a.json") == episode
+    assert to_json(json.loads((tmp_path / "a.json").read_text())) == (tmp_path / "a.json").read_text()
+    assert main([str(tmp_path / "a.json")]) == 0, "no environment of this name is needed"
+
+
+def test_numbers_are_the_shortest_of_their_precision():
+    assert to_json_values((np.float32(0.1), float(np.float32(0.1)), 1.7e9 + 0.25, np.int64(3), np.inf, None, True)) == [
+        *(0.1, 0.1, 1700000000.25, 3, None, None, True)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        (put([], "story"), "story is []; it must be an object"),
+        (lambda episode: episode["story"].pop("clocks"), "story.clocks is missing"),
+        (put([0.0], "story", "clocks"), "story.clocks has 1 entries; it must have 11"),
+        (
+            put("bird", "story", "vehicles", 1, "kind"),
+            "story.vehicles[1].kind is 'bird'; it must be one of: truck, drone,",
+        ),
+        (
+            put("eaten", "story", "places", 1, "standings", 0, "name"),
+            "standings[0].name is 'eaten'; it must be one of: hidden",
+        ),
+        (
+            put(3, "story", "places", 1, "standings", 1, "vehicle"),
+            "[1].vehicle is 3; it must be a whole number from 0 to 2",
+        ),
+        (
+            put(9.0, "story", "places", 1, "standings", 0, "time"),
+            "standings[1] is earlier than the entry before it; times",
+        ),
+        (put([], "story", "vehicles", 0, "track"), "story.vehicles[0].track has 0 entries; it must have at least 1"),
+        (
+            put([[4, [0, 0]], [3, [0, 0]]], "story", "vehicles", 0, "track"),
+            "vehicles[0].track[1] is earlier than the entry",
+        ),
+        (put([[4, [0, None]]], "story", "vehicles", 0, "track"), "track[0][1][1] is None; it must be a finite number"),
+        (
+            put([[0, 7]], "story", "vehicles", 1, "hosts"),
+            "vehicles[1].hosts[0][1] is 7; it must be a whole number from 0 to",
+        ),
+        (
+            put([[11, 0.0]], "story", "vehicles", 1, "turns"),
+            "turns[0][0] is 11; it must be a whole number from 0 to 10",
+        ),
+        (
+            put({"title": "a"}, "story", "charts", 0),
+            "story.charts[0] has not the keys of any chart; give it title, rows, keys;",
+        ),
+        (
+            put("blue", "story", "charts", 1, "rows", 0, "bars", 0, "look"),
+            "bars[0].look is 'blue'; it must be one of: window",
+        ),
+        (
+            put([5], "story", "charts", 0, "vehicles"),
+            "charts[0].vehicles[0] is 5; it must be a whole number from 0 to 2",
+        ),
+        (put(1, "story", "is_feasible"), "story.is_feasible is 1; it must be true or false"),
+        (put({"served": 3}, "story", "words"), "story.words.served is 3; it must be a text"),
+        (
+            put([{"title": "a", "agent": 0, "vehicle": None, "steps": []}], "story", "cards"),
+            "story.cards[0].steps has 0 entries; it must have 11",
+        ),
+        (
+            put([{"title": "a", "agent": 1, "vehicle": 0, "steps": []}], "story", "cards"),
+            "story.cards[0].agent is 1; it must be a whole number from 0 to 0",
+        ),
+    ],
+)
+def test_damage_is_one_line_with_the_place(damage, says, tmp_path, capsys):
+    episode = episode_of(FLIGHTS)
+    damage(episode)
+    (tmp_path / "bad.json").write_text(json.dumps(episode))
+    assert main([str(tmp_path / "bad.json")]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1 and says in err
+    assert not (tmp_path / "bad.html").exists()
+
+
+@pytest.mark.parametrize("story", [RIDES, FLIGHTS])
+def test_every_entry_is_checked(story):
+    """An object in the place of any text, number or truth value is noticed, wherever it stands."""
+    sound = episode_of(story)
+
+    def places(value, path):
+        if isinstance(value, dict | list):
+            for key in value if isinstance(value, dict) else range(len(value)):
+                yield from places(value[key], (*path, key))
+        else:
+            yield path
+
+    for path in places(sound["story"], ("story",)):
+        episode = copy.deepcopy(sound)
+        put({}, *path)(episode)
+        with pytest.raises(ValueError, match="it must"):
+            check(episode)
+
+
+def test_an_environment_that_writes_no_story_has_a_page(reach, tmp_path):
+    instance, key = reach.generate(jax.random.key(0)), jax.random.key(1)
+    episode = record_episode(reach, RandomActor(reach), instance, key)
+    show.save(episode, tmp_path / "own.html")
+    told = show.export_episode(episode)
+    places, states = told["story"]["places"], episode.states
+    tracks = [[place for _, place in vehicle["track"]] for vehicle in told["story"]["vehicles"]]
+    length = len(told["steps"])
+    np.testing.assert_array_equal(np.float32(tracks).swapaxes(0, 1), np.asarray(states.position)[:length])
+    assert [place["kind"] for place in places] == ["node"] * len(places)
+    assert [card["agent"] for card in told["story"]["cards"]] == list(range(len(told["agents"])))
+    assert told["actions"] == {"mover": None, "caller": ["action 0", "action 1", "action 2"]}
+    assert dict(told["story"]["summary"])["steps"] == str(length - 1)
+
+
+def test_charts_of_fields():
+    from jaxvrp.show.generic import _charts
+
+    flags, levels = np.array([[1, 0], [1, 0], [0, 1]], bool), np.float32([[0.5] * 20, [1.5] * 20, [np.nan] * 20])
+    rows, lines = _charts({"is_open": flags, "same": np.zeros(3), "level": levels})
+    assert isinstance(rows, Rows) and [[(bar.begin, bar.end) for bar in row.bars] for row in rows.rows] == [
+        *([(0.0, 2.0)], [(2.0, 2.0)])
+    ]
+    assert lines == Lines("level", (("mean of 20", None, ((0.0, 0.5), (1.0, 1.5))),))
+
+
+def test_what_stands_beside_the_story_is_not_written_twice():
+    written = to_json_values(dataclasses.replace(RIDES, why={"agent": ()}, episode=object()))
+    assert not {"title", "lost", "shortfall", "actions", "why", "instead", "episode"} & set(written)
