@@ -54,7 +54,9 @@ function rowWords(svg, told, label, left, within, y, row) {
   if (!told.note || row <= 9) return;
   const ends = [...told.bars.map(({ end }) => end), ...told.dots.map(({ time }) => time)];
   const x = within(Math.max(episode.story.span[0], ...ends));
-  draw("text", { class: "tiny fault", x: x + 7, ...at }, svg, cut(told.note, 24));
+  const words = cut(told.note, 24);
+  const hasRoom = x + 7 + 5.2 * words.length < svg.viewBox.baseVal.width;
+  draw("text", { class: `tiny fault halo${hasRoom ? "" : " end"}`, x: hasRoom ? x + 7 : x - 7, ...at }, svg, words);
 }
 
 function paintBar(svg, { begin, end, look, vehicle, where, thick, words }, x, middle, row) {
@@ -120,7 +122,8 @@ function levelsChart({ vehicles: indices, shaded }, { end }) {
         const colour = vehicleColour(vehicle.index);
         if (shaded) for (const activity of vehicle.activities) shade(svg, activity, x, base, row);
         draw("line", { class: "axis", x1: left, x2: width - 10, y1: base, y2: base }, svg);
-        const y = (level) => px(base - (level / (vehicle.capacity || 1)) * (row - 5));
+        const most = Math.max(vehicle.capacity, ...vehicle.levels.map(([, level]) => level)) || 1;
+        const y = (level) => px(base - (level / most) * (row - 5));
         draw("path", { class: "filling", d: levelPath(vehicle, end, x, y), style: `--colour: ${colour}` }, svg);
         const label = draw("text", { class: "tiny end", x: left - 6, y: base - 2 }, svg, labels[lane]);
         tooltip(label, vehicle.name);

@@ -7,8 +7,10 @@ from jaxvrp.story import (
     Activity,
     Aim,
     Bar,
+    Card,
     Counts,
     Dot,
+    Event,
     Levels,
     Place,
     Row,
@@ -147,19 +149,72 @@ def crowd(count):
     )
 
 
-def episode_of(story):
-    """A story as an episode of one agent whose actions are numbers, in the format of files."""
-    last = len(story.clocks) - 1
+def _tour(vehicle, steps, *stops):
+    """A vehicle of `RIDES` that moves in these steps, from stop to stop, which it reaches at these times."""
+    times = [time for time, _ in vehicle.track]
+    ways = zip(times[:-1], times[1:], stops, strict=True)
+    return dataclasses.replace(
+        vehicle,
+        turns=tuple(zip(steps, times, strict=True)),
+        activities=tuple(Activity(begin, end, "moves", f"to {stop}") for begin, end, stop in ways),
+        notes=((0.0, f"0/{len(stops)} stops"),),
+    )
+
+
+TOURS = dataclasses.replace(
+    RIDES,
+    clocks=(0.0, 2.0, 8.1, 6.1, 9.1),
+    vehicles=(
+        _tour(RIDES.vehicles[0], (0, 1, 2), "pickup 1", "drop-off 1"),
+        _tour(RIDES.vehicles[1], (2, 3, 4), "pickup 2", "drop-off 2"),
+    ),
+    events=(
+        Event(8.1, 2, "request 1 delivered by vehicle 0, 2.1 late", vehicle=0),
+        Event(6.1, 3, "", vehicle=1),
+        Event(9.1, 4, "request 2 delivered by vehicle 1", vehicle=1),
+    ),
+    cards=(
+        Card("decision", 0, steps=tuple((f"vehicle {at // 2}", f"at stop {at}", False) for at in range(5))),
+        Card("vehicle 0", vehicle=0),
+        Card("vehicle 1", vehicle=1),
+    ),
+)
+"""The same, by turns: first vehicle 0 makes two moves, then vehicle 1 makes two."""
+
+FLEET = dataclasses.replace(
+    FLIGHTS,
+    events=(
+        Event(4.0, 4, "customer 0 served by drone 0", "on time", 1),
+        Event(7.0, 7, "customer 1 served by drone 1, 2 late", "late", 2),
+        Event(8.0, 8, "drone 1 crashed", "crashed", 2),
+    ),
+    cards=(Card("truck", 0, 0), Card("drone_0", 1, 1), Card("drone_1", 2, 2)),
+    lost=(("customer 2", "no drone came"),),
+    actions={"truck": ("STAY", "MOVE_0"), "drone": ("HOVER", "RETURN", "DELIVER_0", "DELIVER_1", "DELIVER_2")},
+)
+"""`FLIGHTS` with agents that decide at every step."""
+
+WHY = [[["late by 3", [3]], ["late by 4.5", [4]]], []]
+"""Of the two drones of `FLEET`, in each state."""
+
+
+def episode_of(story, agents=("agent",)):
+    """A story as an episode in the format of files; agents of roles with names for their actions are told all."""
+    last, names = len(story.clocks) - 1, {role: story.actions.get(role) for role in agents}
+    masks = {"truck": ["11"], "drone": ["11100", "11111"]} if names.get("drone") else {}
+    action = {"truck": [1], "drone": [2, 0]} if masks else None
+    of_roles = {role: [0.5 * (role == "drone")] * agents.count(role) for role in agents}
+    step = {"reward": of_roles, "mask": masks, **({"why": {"truck": [[]], "drone": WHY}} if masks else {})}
     return {
         "format": "jaxvrp-episode",
         "version": 2,
         "kind": "of no environment",
         "title": story.title,
         "config": {},
-        "agents": [{"name": "agent_0", "role": "agent"}],
-        "actions": {"agent": None},
+        "agents": [{"name": f"{role}_{agents[:at].count(role)}", "role": role} for at, role in enumerate(agents)],
+        "actions": {role: None if names[role] is None else list(names[role]) for role in agents},
         "summary": {"return": 0.0, "length": last},
         "shortfalls": {"title": story.shortfall, "entries": [{"name": name, "why": why} for name, why in story.lost]},
-        "steps": [{"step": step, "reward": {"agent": [0.0]}, "mask": {}, "action": None} for step in range(last + 1)],
+        "steps": [{"step": at, **step, "action": action if at < last else None} for at in range(last + 1)],
         "story": to_json_values(story),
     }

@@ -17,6 +17,8 @@ import jaxvrp
 from jaxvrp import show
 from jaxvrp.episodes import from_states
 from jaxvrp.show import export
+from jaxvrp.story import held
+from tests.jaxvrp.show.stories import FLEET, TOURS, WHY, episode_of
 
 FLAGS = [
     "--headless",
@@ -29,17 +31,15 @@ FLAGS = [
     "--disable-sync",
 ]
 DESKTOP, PHONE = (1280, 800), (390, 844)
-KINDS = ("truck_drone", "darp", "dispatch", "pcb", "tsp_drone")
+KINDS = ("truck_drone", "darp", "dispatch", "pcb", "tsp_drone", "fleet", "tours")
 
 
 @pytest.fixture(scope="module")
 def pages(episodes, tmp_path_factory):
-    """Files by kind; of the deliveries, one customer was served late, one has not been served."""
+    """Files by kind of episode, and episodes: of environments, and two stories by hand."""
     folder = tmp_path_factory.mktemp("pages")
-    episodes = copy.deepcopy(episodes)
-    first, second, _ = episodes["truck_drone"]["customers"]
-    first.update(window=[2, 5], served_at=8, served_by=1, late=3)
-    second.update(window=[0, 4], served_at=None, served_by=None, late=0)
+    by_hand = {"fleet": episode_of(FLEET, ("truck", "drone", "drone")), "tours": episode_of(TOURS)}
+    episodes = {**episodes, **by_hand}
     for kind, episode in episodes.items():
         show.write_page(episode, folder / f"{kind}.html")
     return {kind: folder / f"{kind}.html" for kind in KINDS}, episodes
@@ -166,7 +166,7 @@ def test_it_loads_without_a_word(browser, pages, kind, size):
 
 
 def test_play_advances_and_pauses(browser, pages):
-    open_page(browser, pages[0]["truck_drone"])
+    open_page(browser, pages[0]["fleet"])
     assert place(browser) == 0
     ask(browser, SET, "speed", 8)
     browser.find_element("id", "play").click()
@@ -181,8 +181,8 @@ def test_play_advances_and_pauses(browser, pages):
 
 def test_keys_step_and_leap(browser, pages):
     paths, episodes = pages
-    last = len(episodes["truck_drone"]["steps"]) - 1
-    open_page(browser, paths["truck_drone"])
+    last = len(episodes["fleet"]["steps"]) - 1
+    open_page(browser, paths["fleet"])
     seen = []
     for key, more in (
         ("ArrowRight", {}),
@@ -199,42 +199,45 @@ def test_keys_step_and_leap(browser, pages):
 @pytest.mark.parametrize("size", [DESKTOP, PHONE])
 def test_scrubbing_lands_on_the_right_frame(browser, pages, size):
     paths, episodes = pages
-    open_page(browser, paths["truck_drone"], size)
+    open_page(browser, paths["fleet"], size)
     at = 7
     ask(browser, SET, "scrub", at)
     assert place(browser) == at
-    step, last = episodes["truck_drone"]["steps"][at], len(episodes["truck_drone"]["steps"]) - 1
-    assert ask(browser, "return document.getElementById('time').textContent") == f"step {at} of {last}"
-    here = np.array([step["truck"]["position"], *(drone["position"] for drone in step["drones"])])
-    drawn = np.concatenate([moved_to(browser, "#map .truck-icon"), moved_to(browser, "#map .drone")])
-    nodes = np.array([node["position"] for node in episodes["truck_drone"]["nodes"]])
-    places = np.array(ask(browser, NUMBERS, "#map .node", ["x", "y"])) + 8
-    # From nodes, whose places are known, to pixels: the map has one scale, and y points up.
-    scale = (places[0][0] - places[2][0]) / (nodes[0, 0] - nodes[2, 0])
-    expected = places[0] + (here - nodes[0]) * scale * [1, -1]
-    flying = [True, *(drone["status"] != "onboard" for drone in step["drones"])]
-    np.testing.assert_allclose(drawn[flying], expected[flying], atol=0.3)
+    assert ask(browser, "return document.getElementById('time').textContent") == f"step {at} of 10"
+    here = [on_track(vehicle.track, at) for vehicle in FLEET.vehicles]
+    drawn = moved_to(browser, "#map .vehicle")
+    customers = np.array([each.position for each in FLEET.places if each.kind == "customer"])
+    places = moved_to(browser, "#map .place.customer")
+    # From customers, whose places are known, to pixels: the map has one scale, and y points up.
+    scale = (places[0][0] - places[1][0]) / (customers[0, 0] - customers[1, 0])
+    expected = places[0] + (here - customers[0]) * scale * [1, -1]
+    np.testing.assert_allclose(drawn[0], expected[0], atol=0.3)
+    assert abs(drawn[1] - expected[0]).max() < 30, "on board it is beside the truck"
+    np.testing.assert_allclose(drawn[2], expected[2] - [0, 34], atol=0.3)  # above the customer that it is at
     levels = [float(text.removesuffix(" %")) for text in ask(browser, TEXTS, ".level output")]
-    np.testing.assert_allclose(levels, [100 * drone["battery"] for drone in step["drones"]], atol=0.51)
+    np.testing.assert_allclose(levels, [55, 100 * 2 / 9], atol=0.51)
+
+
+def on_track(track, time):
+    """Where a vehicle is."""
+    times, points = zip(*track, strict=True)
+    return [np.interp(time, times, [point[axis] for point in points]) for axis in (0, 1)]
 
 
 def test_between_two_steps_things_are_between(browser, pages):
-    paths, episodes = pages
-    open_page(browser, paths["darp"])
-    legs = episodes["darp"]["legs"]
+    open_page(browser, pages[0]["tours"])
     spots = []
-    for time in (0, 0.5, 1):
+    for time in (1, 1.5, 2):
         ask(browser, "seek(arguments[0], 'steps')", time)
         spots.append(moved_to(browser, "#map .vehicle")[0])
     np.testing.assert_allclose(spots[1], (spots[0] + spots[2]) / 2, atol=0.2)
     assert np.linalg.norm(spots[2] - spots[0]) > 5
-    assert legs[0]["step"] == 0
 
 
 def test_what_it_could_do_and_did(browser, pages):
     paths, episodes = pages
-    open_page(browser, paths["truck_drone"], at="#6")
-    step, names = episodes["truck_drone"]["steps"][6], episodes["truck_drone"]["actions"]["drone"]
+    open_page(browser, paths["fleet"], at="#6")
+    step, names = episodes["fleet"]["steps"][6], episodes["fleet"]["actions"]["drone"]
     for drone in range(2):
         card = f".agent:nth-of-type({drone + 2})"
         able = ask(browser, TEXTS, f"{card} .can")
@@ -242,16 +245,33 @@ def test_what_it_could_do_and_did(browser, pages):
         assert ask(browser, TEXTS, f"{card} .does") == [names[step["action"]["drone"][drone]]]
 
 
-def test_customers_by_deadline_and_lateness(browser, pages):
-    open_page(browser, pages[0]["truck_drone"])
-    script = "seek(arguments[0]); return [...document.querySelectorAll('#map .customer')].map((e) => e.classList[1])"
-    first, second = zip(*(ask(browser, script, at)[:2] for at in (0, 3, 6, 8)), strict=True)
-    assert first == ("waiting", "waiting", "overdue", "late")
-    assert second == ("waiting", "waiting", "overdue", "overdue")
+def test_how_it_stands_with_places_at_each_step(browser, pages):
+    script = "seek(arguments[0]); return [...document.querySelectorAll('#map .place')].map((e) => e.classList[2])"
+    open_page(browser, pages[0]["fleet"])
+    for at in range(11):
+        names = [held([(each.time, each.name) for each in one.standings], at) for one in FLEET.places]
+        # Before its first entry a place is as that says.
+        first = [one.standings[0].name if one.standings else None for one in FLEET.places]
+        assert ask(browser, script, at) == [
+            name[1] if name else start for name, start in zip(names, first, strict=True)
+        ]
+
+
+def test_vehicles_with_turns_of_their_own_wait_for_them(browser, pages):
+    script = (
+        "seek(arguments[0]); return [...document.querySelectorAll('#map .place')].slice(1).map((e) => e.classList[2])"
+    )
+    open_page(browser, pages[0]["tours"])
+    assert ask(browser, script, 2) == ["served", "late", "open", "open", "open", "open"]
+    assert ask(browser, "return [...document.querySelectorAll('.agent i')].map((e) => e.textContent)")[1:] == [
+        *("finished", "to pickup 2")
+    ]
+    assert ask(browser, script, 3.5) == ["served", "late", "served", "open", "open", "open"]
+    assert ask(browser, script, 4) == ["served", "late", "served", "served", "lost", "lost"]
 
 
 def test_rides_by_the_clock(browser, pages):
-    open_page(browser, pages[0]["darp"])
+    open_page(browser, pages[0]["tours"])
     browser.find_elements("css selector", "#modes button")[1].click()
     ask(browser, "seek(1e9)")
     assert ask(browser, "return document.body.dataset.mode") == "clock"
@@ -276,19 +296,31 @@ def test_a_board_shows_overlap_wires_and_turns(browser, pages):
 
 
 def test_who_wants_no_motion_gets_whole_steps(browser, pages):
-    open_page(browser, pages[0]["truck_drone"], still=True)
+    open_page(browser, pages[0]["fleet"], still=True)
     ask(browser, "seek(3)")
-    before = moved_to(browser, "#map .truck-icon, #map .drone")
+    before = moved_to(browser, "#map .vehicle")
     ask(browser, "seek(3.9)")
-    np.testing.assert_array_equal(moved_to(browser, "#map .truck-icon, #map .drone"), before)
+    np.testing.assert_array_equal(moved_to(browser, "#map .vehicle"), before)
+
+
+def cut_story(story, length):
+    """Keep the first states of a story, and what began until then."""
+    story["clocks"] = story["clocks"][:length]
+    story["events"] = [event for event in story["events"] if event["step"] < length]
+    for card in story["cards"]:
+        card["steps"] = card["steps"][:length]
+    for vehicle in story["vehicles"]:
+        vehicle["turns"] = [turn for turn in vehicle["turns"] if turn[0] < length]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_episode_that_is_over_at_once(browser, pages, kind, tmp_path):
     episode = copy.deepcopy(pages[1][kind])
     episode["steps"] = [{**episode["steps"][0], "action": None}]
-    if kind == "darp":
+    if kind == "darp" and "story" not in episode:
         episode.update(legs=[], requests=[], span=[0, 0])
+    if "story" in episode:
+        cut_story(episode["story"], 1)
     show.write_page(episode, tmp_path / "short.html")
     open_page(browser, tmp_path / "short.html")
     for key in (" ", "ArrowRight", "End"):
@@ -326,7 +358,7 @@ def test_the_page_of_an_environment_of_ones_own(browser, own_kind, tmp_path):
 
 
 def test_the_map_can_be_saved(browser, pages):
-    open_page(browser, pages[0]["truck_drone"])
+    open_page(browser, pages[0]["fleet"])
     wait = """const done = arguments[0];
     URL.createObjectURL = (blob) => (blob.text().then(done), "data:,");
     HTMLAnchorElement.prototype.click = () => {};
@@ -341,23 +373,16 @@ def test_the_map_can_be_saved(browser, pages):
 
 
 def test_why_actions_are_masked(browser, pages):
-    paths, episodes = pages
-    open_page(browser, paths["truck_drone"], at="#6")
+    open_page(browser, pages[0]["fleet"], at="#6")
     press(browser, "w")
-    step, names = episodes["truck_drone"]["steps"][6], episodes["truck_drone"]["actions"]
-    for card, (role, index) in enumerate((("truck", 0), ("drone", 0), ("drone", 1)), start=1):
-        groups = step["why"][role][index]
-        shown = ask(browser, TEXTS, f".agent:nth-of-type({card}) .why li span")
-        kinds = {re.sub(r"\d+(\.\d+)?", "…", text) for text, _ in groups}
-        assert {re.sub(r"\d+(\.\d+)?", "…", text) for text in shown} == kinds
-        summary = ask(browser, TEXTS, f".agent:nth-of-type({card}) .why summary")
-        masked = step["mask"][role][index].count("0")
-        assert summary[0].startswith(f"{masked} masked: ") if masked else summary == [""]
-    assert any(step["why"]["drone"]) and names["drone"]
+    assert ask(browser, TEXTS, ".agent:nth-of-type(2) .why li span") == ["late by …"]
+    assert ask(browser, TEXTS, ".agent:nth-of-type(2) .why li b") == ["DELIVER 1 (3) · DELIVER 2 (4.5)"]
+    assert ask(browser, TEXTS, ".agent .why summary") == ["", "2 masked: late by …", ""]
+    assert len(WHY[0]) == 2
 
 
 def test_reasons_that_differ_by_numbers_are_one_line(browser, pages):
-    open_page(browser, pages[0]["truck_drone"])
+    open_page(browser, pages[0]["fleet"])
     groups = [["late by 3", [0]], ["late by 4.5", [2, 3]], ["gone", [1]]]
     assert ask(browser, "return sameReasons(arguments[0])", groups) == [
         {"text": "late by …", "cases": [["3", [0]], ["4.5", [2, 3]]]},
@@ -368,16 +393,17 @@ def test_reasons_that_differ_by_numbers_are_one_line(browser, pages):
 
 
 @pytest.fixture(scope="module")
-def crowd(episodes, tmp_path_factory):
+def crowd(tmp_path_factory):
     """A page with 33 actions for the truck, as 16 nodes and 8 drones have, and a policy that played."""
-    episode = copy.deepcopy(episodes["truck_drone"])
+    episode = episode_of(FLEET, ("truck", "drone", "drone"))
     names = [
         "STAY",
         *(f"MOVE_{i}" for i in range(16)),
         *(f"{do}_{i}" for do in ("RELEASE", "RECOVER") for i in range(8)),
     ]
     episode["actions"]["truck"] = names
-    for step in episode["steps"]:
+    for at, step in enumerate(episode["steps"]):
+        step = episode["steps"][at] = copy.deepcopy(step)
         step["mask"]["truck"], step["why"]["truck"] = (
             ["1" * 25 + "0" * 8],
             [[["on board already", list(range(25, 33))]]],
@@ -405,24 +431,24 @@ def test_the_chosen_action_is_in_sight_with_its_probability(browser, crowd, size
 
 
 def test_the_moment_is_in_the_address(browser, pages):
-    open_page(browser, pages[0]["darp"])
-    ask(browser, SET, "scrub", 5)
+    open_page(browser, pages[0]["tours"])
+    ask(browser, SET, "scrub", 3)
     rest = f"{WAIT}(() => location.hash === %r, arguments[0])"
-    assert browser.execute_async_script(rest % "#5")
+    assert browser.execute_async_script(rest % "#3")
     browser.find_elements("css selector", "#modes button")[1].click()
     ask(browser, SET, "scrub", 60)
     assert browser.execute_async_script(rest % "#clock=60")
     browser.get(browser.current_url)
-    ask(browser, "location.hash = '#7'")
-    assert browser.execute_async_script(f"{WAIT}(() => document.body.dataset.at === '7', arguments[0])")
-    open_page(browser, pages[0]["darp"], at="#clock=60")
+    ask(browser, "location.hash = '#2'")
+    assert browser.execute_async_script(f"{WAIT}(() => document.body.dataset.at === '2', arguments[0])")
+    open_page(browser, pages[0]["tours"], at="#clock=60")
     assert (place(browser), ask(browser, "return document.body.dataset.mode")) == (60, "clock")
 
 
 def test_keys_go_from_event_to_event(browser, pages):
-    open_page(browser, pages[0]["truck_drone"])
+    open_page(browser, pages[0]["fleet"])
     found = ask(browser, "return events.map((event) => [event.at, event.text])")
-    assert [8, "customer 0 served by drone 1, 3 late"] in found
+    assert [7, "customer 1 served by drone 1, 2 late"] in found
     times = sorted({at for at, _ in found})
     seen = []
     for _ in times:
@@ -445,19 +471,19 @@ def test_the_theme_can_be_switched(browser, pages):
 
 
 def test_the_map_zooms_and_moves_while_marks_keep_their_size(browser, pages):
-    open_page(browser, pages[0]["truck_drone"])
-    nodes = [np.array(ask(browser, NUMBERS, "#map .node", ["x", "y"]))]
+    open_page(browser, pages[0]["fleet"])
+    places = [moved_to(browser, "#map .place")]
     for key in ("z", "0"):
         press(browser, key)
         browser.execute_async_script("requestAnimationFrame(() => setTimeout(arguments[0], 30))")
-        nodes.append(np.array(ask(browser, NUMBERS, "#map .node", ["x", "y"])))
-    np.testing.assert_allclose(nodes[1][1] - nodes[1][0], 1.5 * (nodes[0][1] - nodes[0][0]), atol=0.3)
-    np.testing.assert_array_equal(nodes[2], nodes[0])
-    assert set(
-        ask(browser, "return [...document.querySelectorAll('#map .node')].map((e) => e.getAttribute('width'))")
-    ) == {"16"}
+        places.append(moved_to(browser, "#map .place"))
+    np.testing.assert_allclose(places[1][1] - places[1][0], 1.5 * (places[0][1] - places[0][0]), atol=0.3)
+    np.testing.assert_array_equal(places[2], places[0])
+    width = "return document.querySelector('#map .node .face').getBoundingClientRect().width"
+    before = ask(browser, width)
     ask(browser, "zoomBy(2, [0, 0]); lookAt(-5, 0.3)")
     assert ask(browser, "return [zoom.by, zoom.x, zoom.y]") == [2, 0.25, 0.3], "never beyond the edge"
+    assert ask(browser, width) == before
 
 
 @pytest.mark.parametrize("size", [DESKTOP, (790, 736), PHONE])
@@ -472,19 +498,20 @@ def test_nothing_covers_the_summary_or_the_map(browser, pages, size):
 
 
 def test_two_episodes_side_by_side(browser, pages, episodes, tmp_path):
-    longer = pages[1]["truck_drone"]
+    longer = pages[1]["fleet"]
     shorter = copy.deepcopy(longer)
     shorter["steps"] = shorter["steps"][:5]
     shorter["steps"][-1]["action"] = None
+    cut_story(shorter["story"], 5)
     shorter["player"] = "baseline"
     show.write_page(shorter, tmp_path / "two.html", {**longer, "player": "policy"})
     for size in (DESKTOP, PHONE):
         open_page(browser, tmp_path / "two.html", size, at="#9")
         assert ask(browser, "return document.documentElement.scrollWidth") <= size[0]
         assert ask(browser, TEXTS, ".pane .who h2") == ["baseline", "policy"]
-        places = [moved_to(browser, f"#{name} .truck-icon")[0] for name in ("map", "map-1")]
+        places = [moved_to(browser, f"#{name} .vehicle")[0] for name in ("map", "map-1")]
         ask(browser, "seek(4)")
-        np.testing.assert_array_equal(moved_to(browser, "#map .truck-icon")[0], places[0])
+        np.testing.assert_array_equal(moved_to(browser, "#map .vehicle")[0], places[0])
         assert (
             ask(browser, "return document.getElementById('time').textContent")
             == f"step 4 of {len(longer['steps']) - 1}"
@@ -494,8 +521,8 @@ def test_two_episodes_side_by_side(browser, pages, episodes, tmp_path):
         assert ends[0] and ends[0] == ends[1], "charts share their scales"
     cards = [ask(browser, TEXTS, f"#{name} .choice b") for name in ("agents", "agents-1")]
     assert cards[0] != cards[1], "one has ended, the other goes on"
-    with pytest.raises(ValueError, match=r"'truck_drone' and 'darp'.*give two of one kind"):
-        show.page(longer, episodes["darp"])
+    with pytest.raises(ValueError, match=r"'of no environment' and 'pcb'.*give two of one kind"):
+        show.page(longer, episodes["pcb"])
 
 
 def test_who_was_left_over_is_told(browser, pages):
