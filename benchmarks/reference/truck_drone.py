@@ -27,6 +27,7 @@ DEFAULT_PARAMETERS: dict[str, float] = {
 STATE_ARRAYS = (
     "truck_position", "truck_velocity", "drone_position", "drone_velocity", "battery", "status", "carrying",
     "target_position", "has_target", "battery_used", "forced_return", "served", "just_served", "arrival_step",
+    "served_by",
 )  # fmt: skip
 TOTALS = ("invalid_actions", "forced_returns", "battery_used", "truck_distance", "drone_distance")
 
@@ -106,7 +107,7 @@ class NumpyTruckDrone:
         self.has_target, self.forced_return = np.zeros((2, drones), bool)
         self.battery_used: np.ndarray = np.zeros(drones, np.float32)
         self.served, self.just_served = np.zeros((2, customers), bool)
-        self.arrival_step = np.full(customers, -1, np.int32)
+        self.arrival_step, self.served_by = np.full((2, customers), -1, np.int32)
         self.time_step = 0
         self.totals = dict.fromkeys(TOTALS, 0.0)
         self._mask: dict[str, np.ndarray] | None = None
@@ -270,6 +271,7 @@ class NumpyTruckDrone:
             if not self.served[goal] and self._is_open(goal):
                 self.served[goal] = self.just_served[goal] = True
                 self.arrival_step[goal] = self.time_step + 1
+                self.served_by[goal] = drone
                 self.target_position[drone] = 0.0
                 self.has_target[drone] = False
         self.carrying[self.served[self.carrying]] = NOBODY

@@ -181,7 +181,7 @@ def _why(
 
     def of_agent(role: str, row: int) -> Groups:
         cause = jax.tree.map(lambda leaf: leaf[step, row], causes[role])
-        return grouped(cause, np.asarray(masks[role])[step, row], reasons.words)
+        return grouped(cause, np.asarray(masks[role])[step, row], reasons)
 
     return {role: [of_agent(role, row) for row in rows[role]] for role in causes}
 

@@ -35,8 +35,8 @@ class Cause(struct.PyTreeNode):
     """Why each action of the agents of a role is masked."""
 
     kind: jax.Array  # `i32[agents, actions]`, the index of its words; `ALLOWED` for an action that is not masked
-    amount: jax.Array  # `f32[agents, actions]`, what `{amount}` stands for in these words
-    other: jax.Array  # `i32[agents, actions]`, what `{other}` stands for: the number of a customer, say
+    amount: jax.Array  # `f32[agents, actions]`, a number in these words
+    other: jax.Array  # `i32[agents, actions]`, another one: of a customer, say
 
 
 Candidates = Sequence[tuple[jax.Array, int, Any]]
@@ -51,12 +51,20 @@ def first_cause(candidates: Candidates, shape: tuple[int, ...]) -> tuple[jax.Arr
     return kind.astype(jnp.int32), amount.astype(jnp.float32)
 
 
+def _numbers(amount: float, other: int) -> dict[str, object]:
+    """What `{amount}` and `{other}` stand for, unless an environment says that in words of its own."""
+    return {"amount": shown_amount(amount), "other": other}
+
+
 @dataclasses.dataclass(frozen=True)
 class Reasons:
     """Why the actions of an environment are masked."""
 
-    words: Sequence[str]  # by kind, with `{amount}` and `{other}` to be filled in; the first, of `ALLOWED`, is not read
+    words: Sequence[str]  # by kind, with names in braces to be filled in; the first, of `ALLOWED`, is not read
     explain: Callable[[Any], Mapping[str, Cause]]  # `state -> {role: Cause}`, from the rules; traceable
+    fill: Callable[[float, int], Mapping[str, object]] = (
+        _numbers  # `(amount, other)` of a cause -> what names stand for
+    )
 
 
 def shown_amount(amount: float) -> str:
@@ -69,15 +77,15 @@ def shown_amount(amount: float) -> str:
     return text if float(text) or not amount else "less than 0.001"
 
 
-def grouped(cause: Cause, allowed: np.ndarray, words: Sequence[str]) -> Groups:
+def grouped(cause: Cause, allowed: np.ndarray, reasons: Reasons) -> Groups:
     """The reasons of one agent, each with the actions that it forbids; an action without a cause is left out.
 
-    `cause` has NumPy leaves `[actions]`, `allowed` is the mask, `bool[actions]`, and `words` are those of `Reasons`.
+    `cause` has NumPy leaves `[actions]`, and `allowed` is the mask, `bool[actions]`.
     """
     actions: dict[str, list[int]] = {}
     for action in np.flatnonzero(~allowed & (cause.kind != ALLOWED)).tolist():
-        amount, other = shown_amount(float(cause.amount[action])), int(cause.other[action])
-        text = words[int(cause.kind[action])].format(amount=amount, other=other)
+        filled = reasons.fill(float(cause.amount[action]), int(cause.other[action]))
+        text = reasons.words[int(cause.kind[action])].format_map(filled)
         actions.setdefault(text, []).append(action)
     return [[text, group] for text, group in actions.items()]
 

@@ -82,7 +82,7 @@ def test_lower_index_serves_and_every_other_package_is_dropped():
     reward, terminated = env.step(STAY, [DELIVER_0] * 3)
     # Two flights of sqrt(0.02) and one of 0.2, at 0.5 battery per unit.
     assert (reward, terminated) == (pytest.approx(10 - 0.1 * (0.1414214 + 0.1)), False)
-    check(env, served=[True, False], arrival_step=[1, -1], carrying=[-1, -1, -1], status=FLYING)
+    check(env, served=[True, False], arrival_step=[1, -1], served_by=[0, -1], carrying=[-1, -1, -1], status=FLYING)
     check(env, has_target=[False, True, True], target_position=[[0, 0], [0.5, 0], [0.5, 0]])
     env.step(STAY, [HOVER, HOVER, DELIVER_1])
     check(env, has_target=[False, False, True], target_position=[[0, 0], [0, 0], [-0.5, -0.5]], just_served=False)

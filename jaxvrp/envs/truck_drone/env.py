@@ -15,8 +15,10 @@ from jaxvrp.envs.truck_drone import physics
 from jaxvrp.envs.truck_drone.physics import Physics
 from jaxvrp.envs.truck_drone.problem.instance import Instance
 from jaxvrp.envs.truck_drone.world import Decision, World, as_known, initial_world
+from jaxvrp.episodes import Episode
 from jaxvrp.fields import size
 from jaxvrp.spaces import Box, ByRole, Discrete, Role
+from jaxvrp.story import Story
 
 Carry = tuple[World, World, jax.Array, jax.Array]
 """Of the loop over the steps of a decision: the last two worlds, the reward so far, steps so far."""
@@ -135,6 +137,11 @@ class TruckDrone(Physics, Environment):
         None if the last is before the first; then, they are known from the start.
         """
         return jnp.ones_like(window_start), window_start - 1
+
+    def extend_story(self, story: Story, episode: Episode) -> Story:
+        """What pages and pictures tell of an episode by steps (`jaxvrp.story`); a scenario adds what its rules have."""
+        del episode
+        return story
 
     @abc.abstractmethod
     def shared_reward(self, state: World) -> jax.Array:

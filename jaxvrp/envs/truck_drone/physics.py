@@ -261,10 +261,9 @@ def _deliver(physics: Physics, world: World, action: jax.Array) -> tuple[Drones,
     if closed is not None:
         candidates &= ~closed
     just_served = candidates.any(axis=0)
-    drone = jnp.arange(action.shape[0], dtype=jnp.int32)
-    first = candidates & (drone[:, None] == jax.lax.argmax(candidates, 0, jnp.int32))
+    first, drone = jax.lax.argmax(candidates, 0, jnp.int32), jnp.arange(action.shape[0], dtype=jnp.int32)
+    serves = (candidates & (drone[:, None] == first)).any(axis=1)
     served = customers.served | just_served
-    serves = first.any(axis=1)
     dropped = ((drones.carrying[:, None] == number) & served).any(axis=1)
     drones = drones.replace(
         target=jnp.where(serves[:, None], 0.0, drones.target),
@@ -272,7 +271,8 @@ def _deliver(physics: Physics, world: World, action: jax.Array) -> tuple[Drones,
         carrying=jnp.where(dropped, -1, drones.carrying),
     )
     arrival_step = jnp.where(just_served, world.step + 1, customers.arrival_step)
-    return drones, Customers(served, just_served, arrival_step)
+    served_by = jnp.where(just_served, first, customers.served_by)
+    return drones, Customers(served, just_served, arrival_step, served_by)
 
 
 def is_event(physics: Physics, before: World, after: World) -> jax.Array:

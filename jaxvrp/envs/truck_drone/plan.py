@@ -12,14 +12,12 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jaxvrp import episodes
-from jaxvrp.envs.truck_drone import played
-from jaxvrp.envs.truck_drone.env import TruckDrone
+from jaxvrp.envs.truck_drone.course import NOBODY, Course, course_of, runs
 from jaxvrp.envs.truck_drone.physics import ARRIVED
-from jaxvrp.envs.truck_drone.played import NOBODY, Episode, runs
 from jaxvrp.envs.truck_drone.problem.fleet_map import FleetMap
 from jaxvrp.envs.truck_drone.problem.inspection import why_nobody
 from jaxvrp.envs.truck_drone.world import CRASHED, ONBOARD
+from jaxvrp.episodes import Episode
 from jaxvrp.io import plan_files
 from jaxvrp.toolbox import Sheet
 
@@ -34,7 +32,7 @@ TURNED = 1e-3
 Plan = dict[str, Any]
 
 
-def plan_of(fleet_map: FleetMap, episode: episodes.Episode) -> Plan:
+def plan_of(fleet_map: FleetMap, episode: Episode) -> Plan:
     """The plan of an episode, a JSON object; its keys are described in `docs/your_map.md`.
 
     Args:
@@ -44,7 +42,7 @@ def plan_of(fleet_map: FleetMap, episode: episodes.Episode) -> Plan:
     Raises:
         ValueError: the states are of no or of several episodes.
     """
-    return _Planner(fleet_map, episode.env, played.from_states(episode.env, episode.states)).plan()
+    return _Planner(fleet_map, course_of(episode)).plan()
 
 
 def write_plan(path: str | os.PathLike, plan: Plan) -> None:
@@ -91,11 +89,11 @@ def sheets_of(fleet_map: FleetMap, plan: Plan) -> list[Sheet]:
 class _Planner:
     """Describes one episode in the units and names of its map; moments are indices of its states."""
 
-    def __init__(self, fleet_map: FleetMap, env: TruckDrone, episode: Episode):
-        is_over = env.is_terminal(jax.tree.map(lambda leaf: leaf[-1], episode.world))
-        self.map, self.env = fleet_map, env
-        self.episode = episode.until_the_last_work() if is_over else episode
-        self.scale, self.world, self.truck_name = fleet_map.whole_scale, self.episode.world, fleet_map.truck_name
+    def __init__(self, fleet_map: FleetMap, course: Course):
+        is_over = course.env.is_terminal(jax.tree.map(lambda leaf: leaf[-1], course.world))
+        self.map, self.env = fleet_map, course.env
+        self.course = course.until_the_last_work() if is_over else course
+        self.scale, self.world, self.truck_name = fleet_map.whole_scale, self.course.world, fleet_map.truck_name
         self.customers, self.nodes, self.drones = (fleet_map.names(name) for name in ("customers", "nodes", "drones"))
 
     def plan(self) -> Plan:
@@ -105,7 +103,7 @@ class _Planner:
         reasons = self._reasons(customers)
         events = [*truck, *(event for sortie in sorties for event in _events_of(sortie))]
         events.sort(key=lambda event: (event["start"], event["end"]))
-        stops = [self._where(index) for index in range(self.episode.length) if self._node(index) is not None]
+        stops = [self._where(index) for index in range(self.course.length) if self._node(index) is not None]
         routes = {self.truck_name: [name for name, _ in itertools.groupby(stops)]}
         for drone in self.drones:
             deliveries = [each for sortie in sorties if sortie["drone"] == drone for each in sortie["deliveries"]]
@@ -130,7 +128,7 @@ class _Planner:
     def _reasons(self, customers: list[Plan]) -> list[str]:
         """What keeps the plan from being feasible, a line each; loads are kept by every map that can be read."""
         time, status = self.map.amount("time"), self.world.drones.status[-1]
-        unserved = [each["customer"] for each in customers if each["drone"] is None]
+        unserved = [each["customer"] for each in customers if each["time"] is None]
         found = {
             "late": [f"{each['customer']} by {time(each['late'])}" for each in customers if each["late"]],
             "not served": unserved,
@@ -145,14 +143,14 @@ class _Planner:
 
     def _summary(self) -> Plan:
         """Totals, in the units of the map; batteries in full charges."""
-        totals, status, served = self.world.totals, self.world.drones.status[-1], self.episode.server != NOBODY
-        flown = self.episode.flown(float(self.env.drone_speed * self.env.dt))
+        totals, status, served = self.world.totals, self.world.drones.status[-1], self.course.served_at >= 0
+        flown = _flown(self.course, float(self.env.drone_speed * self.env.dt))
         driven = self.scale.distance(totals.truck_distance[-1])
         return {
             "end": self._moment(-1),
             "customers": len(self.customers),
             "served": int(served.sum()),
-            "on_time": int((served & (self.episode.steps_late == 0)).sum()),
+            "on_time": int((served & (self.course.steps_late == 0)).sum()),
             "drones_crashed": int((status == CRASHED).sum()),
             "drones_in_the_air": int(((status != CRASHED) & (status != ONBOARD)).sum()),
             "truck_distance": driven,
@@ -169,7 +167,7 @@ class _Planner:
 
     def _node(self, index: int) -> int | None:
         """The node that the truck is at."""
-        gaps = np.linalg.norm(self.episode.instance.node_position - self.world.truck.position[index], axis=1)
+        gaps = np.linalg.norm(self.course.instance.node_position - self.world.truck.position[index], axis=1)
         return int(gaps.argmin()) if gaps.min() < ARRIVED else None
 
     def _where(self, index: int) -> str:
@@ -207,15 +205,15 @@ class _Planner:
 
     def _sorties(self, drone: int) -> Iterator[Plan]:
         """Every flight of a drone, from the truck and back to it, or to where it ended."""
-        status, served_at = self.world.drones.status[:, drone], self.episode.served_at
+        status, served_at = self.world.drones.status[:, drone], self.course.served_at
         for start, stop, is_onboard in runs(status == ONBOARD):
             if is_onboard:
                 continue
             crashed = np.flatnonzero(status[start:stop] == CRASHED)
-            is_back = stop < self.episode.length
+            is_back = stop < self.course.length
             outcome = "crashed" if crashed.size else "recovered" if is_back else "in the air"
-            last = start + int(crashed[0]) if crashed.size else min(stop, self.episode.length - 1)
-            served = np.flatnonzero((self.episode.server == drone) & (start <= served_at) & (served_at <= last))
+            last = start + int(crashed[0]) if crashed.size else min(stop, self.course.length - 1)
+            served = np.flatnonzero((self.course.server == drone) & (start <= served_at) & (served_at <= last))
             yield {
                 "drone": self.drones[drone],
                 "launch": {**self._drone_at(drone, start - 1), "where": self._where(start - 1)},
@@ -244,32 +242,48 @@ class _Planner:
     def _delivery(self, index: int) -> Plan:
         """When a customer was served, after how long a wait there, how late, and with which charge left."""
         entry = self._customer(index)
-        battery = self._drone_at(int(self.episode.server[index]), int(self.episode.served_at[index]))["battery"]
+        battery = self._drone_at(int(self.course.server[index]), int(self.course.served_at[index]))["battery"]
         return {name: entry[name] for name in ("customer", "time", "position", "waited", "late")} | {"battery": battery}
 
     def _customer(self, index: int) -> Plan:
         """What became of a customer; null where it was not served."""
-        customer, server, served_at = (
-            self.map.customers[index],
-            self.episode.server[index],
-            self.episode.served_at[index],
-        )
+        customer, served_at = self.map.customers[index], self.course.served_at[index]
         entry: Plan = {
             "customer": self.customers[index],
             "position": list(customer.position),
             "demand": customer.demand,
             "window": list(customer.window or (self.map.clock, self.map.horizon)),
         }
-        if server == NOBODY:
+        if served_at < 0:
             return {**entry, **dict.fromkeys(("drone", "time", "waited", "late"))}
         time = self._moment(served_at)
         # A window ends with the last whole step in it, so that only a delivery that is late in steps is late.
-        late = time - entry["window"][1] if self.episode.steps_late[index] else 0.0
+        late = time - entry["window"][1] if self.course.steps_late[index] else 0.0
+        server, served = self.course.server[index], {"time": time, "late": _rounded(late)}
+        if server == NOBODY:
+            return {**entry, **served, "drone": None, "waited": 0.0}
         # The drone arrived after the last state in which it was elsewhere.
         place = self.world.drones.position[: served_at + 1, server]
         elsewhere = np.flatnonzero(np.linalg.norm(place - place[-1], axis=1) > ARRIVED)
         waited = time - self._moment(int(elsewhere[-1]) + 1 if elsewhere.size else 0)
         return {**entry, "drone": self.drones[server], "time": time, "waited": _rounded(waited), "late": _rounded(late)}
+
+
+def _flown(course: Course, stride: float) -> np.ndarray:
+    """`f64[D]`: map units that each drone flew; `stride` is the most in a step.
+
+    A drone that boards has lost its velocity, so that what boarding drones flew in a step is the rest of the total.
+    """
+    drones, total = course.world.drones, np.asarray(course.world.totals.drone_distance, np.float64)
+    steps = np.linalg.norm(np.asarray(drones.position[1:] - drones.position[:-1], np.float64), axis=2)
+    was_onboard, is_onboard = drones.status[:-1] == ONBOARD, drones.status[1:] == ONBOARD
+    boards = is_onboard & ~was_onboard
+    seen = np.where(was_onboard & is_onboard | boards, 0.0, steps)
+    to_truck = np.linalg.norm(drones.position[:-1] - course.world.truck.position[:-1, None], axis=2)
+    shares = np.where(boards, np.minimum(to_truck, stride), 0.0)
+    rest = np.maximum(np.diff(total) - seen.sum(axis=1), 0.0)
+    weight = rest / np.maximum(shares.sum(axis=1), 1e-9)
+    return (seen + shares * np.minimum(weight, 1.0)[:, None]).sum(axis=0)
 
 
 def _event(start: float, end: float, who: str, what: str, where: str, place: list[float], **further: Any) -> Plan:

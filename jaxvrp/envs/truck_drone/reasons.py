@@ -9,12 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxvrp.envs.truck_drone import world as statuses
+from jaxvrp.envs.truck_drone.course import Course, runs
 from jaxvrp.envs.truck_drone.physics import Freight, Physics, battery_reserve, distance
-from jaxvrp.envs.truck_drone.played import NOBODY, Episode, runs
+from jaxvrp.envs.truck_drone.problem.naming import Naming
 from jaxvrp.envs.truck_drone.scenarios.truck_drone_basic import TruckDroneBasic
 from jaxvrp.envs.truck_drone.scenarios.vrpd_tw import VrpdTw
 from jaxvrp.envs.truck_drone.world import World, is_known
-from jaxvrp.show.reasons import ALLOWED, Cause, Reasons, first_cause, shown_amount
+from jaxvrp.show.reasons import ALLOWED, Cause, Reasons, first_cause
+from jaxvrp.story import number
 
 WORDS = (
     "",
@@ -22,27 +24,34 @@ WORDS = (
     "on board: the truck has to release it first",
     "in the air already",
     "on board already",
-    "too far from the truck by {amount}",
+    "too far from the truck by {distance}",
     "no such customer",
-    "served at step {amount}",
-    "not known before step {amount}",
-    "carries the parcel for customer {other}",
-    "parcels are loaded at the truck, which is out of reach by {amount}",
-    "lost: the window closed at step {amount}",
+    "served at {moment}",
+    "not known before {moment}",
+    "carries the parcel for {customer}",
+    "parcels are loaded at the truck, which is out of reach by {distance}",
+    "lost: the window closed at {moment}",
 )
 (_, CRASHED, ON_BOARD, IN_THE_AIR, BOARDED, TOO_FAR, MISSING, SERVED, UNKNOWN, CARRIES, LOADED_AT_TRUCK, LOST) = range(
     len(WORDS)
 )
 
 
-def reasons_of(env: Any) -> Reasons | None:
+def reasons_of(env: Any, naming: Naming) -> Reasons | None:
     """Of the scenarios that come with the environment; None where one masks by rules of its own."""
     rules = ("action_mask", "may_load", "known_world")
     known = any(
         all(getattr(type(env), name) is getattr(scenario, name) for name in rules)
         for scenario in (TruckDroneBasic, VrpdTw)
     )
-    return Reasons(WORDS, lambda world: explain(env, world)) if known else None
+    if not known:
+        return None
+
+    def fill(amount: float, customer: int) -> dict[str, str]:
+        said = {"distance": naming.distance(amount), "moment": naming.moment(amount)}
+        return said | {"customer": naming.customers[customer]} if customer < len(naming.customers) else said
+
+    return Reasons(WORDS, lambda world: explain(env, world), fill)
 
 
 def explain(env: TruckDroneBasic, world: World) -> dict[str, Cause]:
@@ -100,59 +109,52 @@ def _of_drones(env: TruckDroneBasic, world: World, beyond: jax.Array) -> Cause:
     )
 
 
-def shortfalls(episode: Episode, shortfall: np.ndarray, max_steps: int) -> dict[str, Any]:
-    """The customers that were not served, as `jaxvrp.show.episode_format` has them.
-
-    `shortfall` is `f32[L, D]`, of `battery_shortfall`; `max_steps` that of the environment.
-    """
-    step = int(episode.world.step[-1])
-    ending = f"time was up at step {step}" if step >= max_steps else f"the episode stops at step {step}"
-    if (episode.world.drones.status[-1] == statuses.CRASHED).all():
-        ending = f"all drones had crashed by step {step}"
-    unserved = np.flatnonzero(episode.server == NOBODY).tolist()
-    entries = [
-        {"name": f"customer {customer}", "why": f"{_story(episode, customer, shortfall)}; {ending}"}
-        for customer in unserved
-    ]
-    return {"title": "Not served", "entries": entries}
+def shortfalls(course: Course, shortfall: np.ndarray, naming: Naming) -> tuple[tuple[str, str], ...]:
+    """`(name, why)` of each customer that was not served; `shortfall` is `f32[L, D]`, of `battery_shortfall`."""
+    step = int(course.world.step[-1])
+    is_over = step >= course.env.max_steps
+    ending = f"time was up at {naming.moment(step)}" if is_over else f"the episode stops at {naming.moment(step)}"
+    if (course.world.drones.status[-1] == statuses.CRASHED).all():
+        ending = f"all drones had crashed by {naming.moment(step)}"
+    unserved = np.flatnonzero(~course.world.customers.served[-1]).tolist()
+    return tuple((naming.customers[i], f"{_why_unserved(course, i, shortfall, naming)}; {ending}") for i in unserved)
 
 
-def _story(episode: Episode, customer: int, shortfall: np.ndarray) -> str:
+def _why_unserved(course: Course, customer: int, shortfall: np.ndarray, naming: Naming) -> str:
     """What became of a customer's parcel, and how long the window has been closed."""
     flights = sorted(
         (start, stop, drone)
-        for drone in range(episode.num_drones)
-        for start, stop, carried in runs(episode.world.drones.carrying[:, drone])
+        for drone in range(course.num_drones)
+        for start, stop, carried in runs(course.world.drones.carrying[:, drone])
         if carried == customer
     )
-    words = [_outcome(episode, customer, flights[-1], shortfall) if flights else "no drone set out"]
+    words = [_outcome(course, customer, flights[-1], shortfall, naming) if flights else "no drone set out"]
     if len(flights) > 1:
         words.append(f"the last of {len(flights)} tries")
-    if episode.known_from[customer] > 0:
-        words.append(f"known from step {episode.known_from[customer]} on")
-    closed = int(episode.world.step[-1]) - int(episode.instance.window_end[customer])
+    if course.known_from[customer] > 0:
+        words.append(f"known from {naming.moment(course.known_from[customer])} on")
+    closed = int(course.world.step[-1]) - int(course.instance.window_end[customer])
     if closed > 0:
-        words.append(f"window closed {closed} step{'s' * (closed > 1)} before the end")
+        words.append(f"window closed {naming.duration(closed)} before the end")
     return ", ".join(words)
 
 
-def _outcome(episode: Episode, customer: int, flight: tuple[int, int, int], shortfall: np.ndarray) -> str:
+def _outcome(course: Course, customer: int, flight: tuple[int, int, int], shortfall: np.ndarray, naming: Naming) -> str:
     """How a flight ended that did not serve its customer: the drone had the parcel from `start` to before `stop`."""
     start, stop, drone = flight
-    drones, name = episode.world.drones, f"drone_{drone}"
-    if stop == episode.length:
-        early = int(episode.opens[customer]) - int(episode.world.step[-1])
+    drones, name, step = course.world.drones, naming.drones[drone], course.world.step
+    if stop == course.length:
+        early = int(course.opens[customer]) - int(step[-1])
         if drones.is_waiting[-1, drone] and early > 0:
-            return f"{name} was waiting there for the window, {early} steps too early"
-        gap = np.linalg.norm(drones.position[-1, drone] - episode.instance.customer_position[customer])
-        return f"{name} was on the way, {shown_amount(float(gap))} from it"
-    step = int(episode.world.step[stop])
+            return f"{name} was waiting there for the window, {naming.duration(early)} too early"
+        gap = np.linalg.norm(drones.position[-1, drone] - course.instance.customer_position[customer])
+        return f"{name} was on the way, {naming.distance(gap)} from it"
     if drones.status[stop, drone] == statuses.CRASHED:
-        return f"{name} crashed on the way at step {step}"
+        return f"{name} crashed on the way at {naming.moment(step[stop])}"
     sent_home = start + np.flatnonzero(drones.forced_return[start : stop + 1, drone])
     if sent_home.size:
         before = max(int(sent_home[0]) - 1, 0)
-        missing = shown_amount(float(shortfall[before, drone]))
-        return f"{name} was sent home at step {int(episode.world.step[before])}, battery short by {missing}"
+        missing = number(float(shortfall[before, drone]))
+        return f"{name} was sent home at {naming.moment(step[before])}, battery short by {missing}"
     boarded = drones.status[stop, drone] == statuses.ONBOARD
-    return f"{name} took the parcel {'back to the truck' if boarded else 'no further'} at step {step}"
+    return f"{name} took the parcel {'back to the truck' if boarded else 'no further'} at {naming.moment(step[stop])}"

@@ -29,10 +29,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxvrp.envs.truck_drone import played
+from jaxvrp import episodes
+from jaxvrp.envs.truck_drone.course import NOBODY, Course, course_of, step_by_step
 from jaxvrp.envs.truck_drone.env import TruckDrone
-from jaxvrp.envs.truck_drone.played import NOBODY, Episode
 from jaxvrp.envs.truck_drone.problem.fleet_map import FleetMap
+from jaxvrp.envs.truck_drone.problem.naming import naming_of
 from jaxvrp.envs.truck_drone.reasons import battery_shortfall, reasons_of, shortfalls
 from jaxvrp.envs.truck_drone.world import STATUS_NAMES, World
 from jaxvrp.show.common import as_json, common_entries
@@ -57,23 +58,23 @@ MARGIN = 0.56
 
 def export_episode(env: TruckDrone, states: World, actions: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """See `jaxvrp.show.export_episode`."""
-    episode = played.from_states(env, states)
-    if actions is not None:
-        actions = {role: np.asarray(chosen)[episode.decided] for role, chosen in actions.items()}
+    steps = step_by_step(episodes.from_states(env, states, actions))
+    episode = course_of(steps)
+    names = naming_of(episode.instance, episode.num_drones, None)
     shortfall = np.asarray(jax.vmap(lambda world: battery_shortfall(env, world))(episode.world))
     instance, agents = episode.instance, range(episode.num_drones)
     nodes = range(len(instance.node_position))
     truck = [f"MOVE_{i}" for i in nodes] + [f"RELEASE_{i}" for i in agents] + [f"RECOVER_{i}" for i in agents]
     drone = [f"DELIVER_{i}" for i in range(episode.num_customers)]
     entries = common_entries(
-        played.by_steps(env),
+        steps.env,
         episode.world,
-        actions,
+        steps.actions,
         kind="truck_drone",
         title=f"{type(env).__name__}: {episode.num_drones} drones, {episode.num_customers} customers",
         action_names={"truck": ["STAY", *truck], "drone": ["HOVER", "RETURN", *drone]},
         step_entries=[_step_entry(episode, shortfall, index) for index in range(episode.length)],
-        reasons=reasons_of(env),
+        reasons=reasons_of(env, names),
     )
     vehicles = episode.world.truck.position, episode.world.drones.position
     places = (instance.node_position, instance.customer_position, *vehicles)
@@ -85,7 +86,10 @@ def export_episode(env: TruckDrone, states: World, actions: Mapping[str, Any] | 
         "max_battery": as_json(env.max_battery),
         "nodes": [{"position": as_json(place)} for place in instance.node_position],
         "customers": [_customer(episode, customer) for customer in range(episode.num_customers)],
-        "shortfalls": shortfalls(episode, shortfall, env.max_steps),
+        "shortfalls": {
+            "title": "Not served",
+            "entries": [{"name": name, "why": why} for name, why in shortfalls(episode, shortfall, names)],
+        },
     }
 
 
@@ -127,7 +131,7 @@ def _words_of(fleet_map: FleetMap) -> Callable[[str], str]:
     time, length = fleet_map.amount("time"), fleet_map.amount("length")
     patterns: list[tuple[str, Callable[[str], str]]] = [
         (r"\bcustomer (\d+)", lambda number: customers[int(number)]),
-        (r"\bdrone_(\d+)", lambda number: drones[int(number)]),
+        (r"\bdrone (\d+)", lambda number: drones[int(number)]),
         (r"\bstep (\d+)", lambda step: time(scale.moment(int(step)))),
         (r"(\d+) steps?\b", lambda steps: time(int(steps) * scale.time)),
         (r"(?<=truck by |reach by )(\d[\d.]*)", lambda far: length(float(far) * scale.length)),
@@ -154,7 +158,7 @@ def _renamed(step: dict[str, Any], words: Callable[[str], str]) -> dict[str, Any
     return {**step, "why": why}
 
 
-def _customer(episode: Episode, customer: int) -> dict[str, Any]:
+def _customer(episode: Course, customer: int) -> dict[str, Any]:
     instance, server, state_index = episode.instance, episode.server[customer], episode.served_at[customer]
     return {
         "position": as_json(instance.customer_position[customer]),
@@ -168,7 +172,7 @@ def _customer(episode: Episode, customer: int) -> dict[str, Any]:
     }
 
 
-def _step_entry(episode: Episode, shortfall: np.ndarray, index: int) -> dict[str, Any]:
+def _step_entry(episode: Course, shortfall: np.ndarray, index: int) -> dict[str, Any]:
     """The entry of the state `index`; `shortfall` is `f32[L, D]`, of `battery_shortfall`."""
     world = jax.tree.map(lambda leaf: leaf[index], episode.world)
     entry = {

@@ -103,11 +103,13 @@ class Customers(struct.PyTreeNode):
         served: `bool[C]`; customers that only fill up the size (`Instance.exists`) count as served from the start.
         just_served: `bool[C]`, in this step.
         arrival_step: `i32[C]`, -1 until served.
+        served_by: `i32[C]`, the drone that served, -1 until then.
     """
 
     served: jax.Array
     just_served: jax.Array
     arrival_step: jax.Array
+    served_by: Annotated[jax.Array, fields.Whole(-1, "drones/status")]
 
 
 class Totals(struct.PyTreeNode):
@@ -178,6 +180,7 @@ def initial_world(instance: Instance, num_drones: int, battery: jax.Array | floa
             served=jnp.zeros(num_customers, bool) if instance.exists is None else ~instance.exists,
             just_served=jnp.zeros(num_customers, bool),
             arrival_step=jnp.full(num_customers, -1, jnp.int32),
+            served_by=jnp.full(num_customers, -1, jnp.int32),
         ),
         totals=Totals(count, count, count, amount, amount, amount),
         step=count,

@@ -20,6 +20,7 @@ from jaxvrp.envs.dispatch import reasons as dispatch_reasons
 from jaxvrp.envs.dispatch.reasons import Why
 from jaxvrp.envs.pcb.replay import move_outcome
 from jaxvrp.envs.truck_drone import reasons as truck_reasons
+from jaxvrp.envs.truck_drone.problem.naming import naming_of
 from jaxvrp.envs.truck_drone.scenarios.truck_drone_basic import TruckDroneBasic
 from jaxvrp.envs.tsp_drone import reasons as tsp_reasons
 from jaxvrp.envs.tsp_drone.problem.instance import as_float32 as tsp_as_float32
@@ -29,6 +30,10 @@ from jaxvrp.show import export_episode
 from jaxvrp.show.reasons import shown_amount
 from tests.jaxvrp.envs.dispatch import small_days
 from tests.jaxvrp.show.conftest import play
+
+
+NAMES = naming_of(truck_drone.make(num_route_nodes=4).generate(jax.random.key(0)), 2, None)
+"""Of two drones, three customers and four nodes."""
 
 
 def explained(env, states, reasons):
@@ -113,7 +118,7 @@ def of_truck_and_drones(reference, causes, reasons, at):
 
 def test_truck_and_drones_by_the_reference(deliveries):
     env, states, actions, _ = deliveries
-    reasons = truck_reasons.reasons_of(env)
+    reasons = truck_reasons.reasons_of(env, NAMES)
     causes = explained(env, states, reasons)
     assert kinds_of(causes) >= {truck_reasons.IN_THE_AIR, truck_reasons.BOARDED, truck_reasons.TOO_FAR}
     assert kinds_of(causes) >= {truck_reasons.ON_BOARD, truck_reasons.SERVED, truck_reasons.CARRIES}
@@ -126,7 +131,7 @@ def test_truck_and_drones_by_the_reference(deliveries):
 @pytest.mark.slow
 def test_time_windows_and_loading_by_the_reference():
     env, states, actions = dispatched()
-    reasons = truck_reasons.reasons_of(env)
+    reasons = truck_reasons.reasons_of(env, NAMES)
     causes = explained(env, states, reasons)
     assert kinds_of(causes) >= {truck_reasons.UNKNOWN, truck_reasons.CARRIES, truck_reasons.LOADED_AT_TRUCK}
     parameters = {name: float(getattr(env, name)) for name in NumpyVrpdTw.defaults}
@@ -163,8 +168,8 @@ def test_a_scenario_with_rules_of_its_own_has_no_reasons(deliveries):
         def action_mask(self, state):
             return super().action_mask(state)
 
-    assert truck_reasons.reasons_of(truck_drone.make(Careful)) is None
-    assert truck_reasons.reasons_of(deliveries[0]) is not None
+    assert truck_reasons.reasons_of(truck_drone.make(Careful), NAMES) is None
+    assert truck_reasons.reasons_of(deliveries[0], NAMES) is not None
 
 
 def check_darp(causes, states, actions, reference):

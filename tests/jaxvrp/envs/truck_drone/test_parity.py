@@ -76,6 +76,7 @@ def flat_state(world: Any) -> dict[str, Any]:
         "served": customers.served,
         "just_served": customers.just_served,
         "arrival_step": customers.arrival_step,
+        "served_by": customers.served_by,
         "step": world.step,
     }
 

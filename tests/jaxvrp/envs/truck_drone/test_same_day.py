@@ -15,6 +15,7 @@ from jaxvrp import check_env
 from jaxvrp.actor import RandomActor
 from jaxvrp.envs.truck_drone import Instance
 from jaxvrp.envs.truck_drone import reasons as truck_reasons
+from jaxvrp.envs.truck_drone.problem.naming import naming_of
 from jaxvrp.envs.truck_drone.baselines.greedy import GreedyActor
 from jaxvrp.envs.truck_drone.baselines.rolling_horizon import RollingHorizonActor
 from jaxvrp.envs.truck_drone.world import FLYING, ONBOARD
@@ -129,7 +130,8 @@ def test_nobody_is_served_before_the_call_or_after_the_window(days):
 
 def test_a_replay_gives_the_reason(days):
     env, states, actions = days
-    reasons = truck_reasons.reasons_of(env)
+    problem = jax.tree.map(lambda leaf: leaf[0, 0], states.instance)
+    reasons = truck_reasons.reasons_of(env, naming_of(problem, env.num_drones, None))
     causes, masks = jax.device_get(
         jax.jit(jax.vmap(jax.vmap(lambda world: (reasons.explain(world), env.action_mask(world)))))(states)
     )
