@@ -14,7 +14,7 @@ import numpy as np
 
 from jaxvrp.show import charts, paper
 from jaxvrp.show.palette import INK, LOST, RIGHT, WRONG
-from jaxvrp.show.route_map import RouteMap, end_of, truck_marker
+from jaxvrp.show.route_map import RouteMap, crashes_of, end_of, keys_of_map, truck_marker
 from jaxvrp.story import Chart, Story
 
 DPI = 120
@@ -57,7 +57,7 @@ def draw_map(story: Story, *, legend: bool = True, ax: Any = None) -> Any:
     _draw_end(route_map)
     if legend:
         place = {"loc": "upper center", "ncols": 4, "bbox_to_anchor": (0.5, -0.01), "handlelength": 2.2}
-        paper.legend(axes, route_map.keys(), **place)
+        paper.legend(axes, keys_of_map(story), **place)
     return axes
 
 
@@ -95,7 +95,8 @@ def lay_out(story: Story, *, dpi: float = DPI, width: float | None = None, fig: 
     has_map = bool(story.places or story.area or any(vehicle.track for vehicle in story.vehicles))
     named = sum(bool(place.standings and place.label) for place in story.places)
     side = float(np.clip(4.9 + 0.025 * named, 5.4, 6.4 if width else 9.4)) if has_map else 0.0
-    tall, shown = side + 0.35 + 2 * KEYS, story.charts[:MOST_CHARTS]
+    columns, keys = max(3, int(side / 1.35)), keys_of_map(story, moving=width is not None)
+    tall, shown = side + 0.2 + KEYS * math.ceil(len(keys) / columns), story.charts[:MOST_CHARTS]
     heights, below = _heights(story, shown, tall)
     up = HEAD + max(tall, float((heights + below).sum()))
     across = max(side + (CHART + 1.65 if story.charts else 0.4), 5.0)
@@ -104,16 +105,15 @@ def lay_out(story: Story, *, dpi: float = DPI, width: float | None = None, fig: 
     if has_map:
         route_map = RouteMap(story, page.axes(0.2, up - HEAD - side, side, side))
         corner = {"loc": "upper left", "bbox_to_anchor": page.place(0.15, up - HEAD - side - 0.06)}
-        keys = route_map.keys(moving=width is not None)
-        paper.legend(page.figure, keys, ncols=max(3, int(side / 1.35)), handlelength=2.2, **corner)
+        paper.legend(page.figure, keys, ncols=columns, handlelength=2.2, **corner)
     panels, top = [], up - HEAD
     for at, chart in enumerate(shown):
         panels.append(page.axes(side + 1.25, top - heights[at], CHART, heights[at]))
         is_last = at == len(shown) - 1
         charts.paint(story, chart, panels[-1], is_last=is_last)
         corner = {"loc": "upper left", "bbox_to_anchor": page.place(side + 1.2, top - heights[at] - TICKS + 0.06)}
-        if keys := charts.keys_of(story, chart):
-            paper.legend(page.figure, keys, ncols=3, **corner)
+        if chart_keys := charts.keys_of(story, chart):
+            paper.legend(page.figure, chart_keys, ncols=3, **corner)
         top -= heights[at] + below[at]
     return StoryFigure(page.figure, route_map, panels, headline)
 
@@ -163,6 +163,6 @@ def _draw_end(route_map: RouteMap) -> None:
             axes.plot(*way.places[-1], marker=truck_marker(), **look, zorder=7)
     for mark, places in route_map.marks(end).items():
         route_map.draw_marks(mark, places)
-    for place in route_map.crashed():
+    for place in crashes_of(story):
         axes.plot(*place, "X", color=LOST, markersize=11, markeredgecolor="white", zorder=6)
     route_map.draw_names(end)

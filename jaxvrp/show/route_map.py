@@ -7,13 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from jaxvrp.io.messages import cut
 from jaxvrp.show.looks import SHAPES, Looks, Mark
 from jaxvrp.show.palette import EDGE, FAINT, FRAME, GRID, GROUND, INK, LOST, NOTE, text_colour
 from jaxvrp.show.paper import centred, inches_square, legend_entry, legible, outline, place_labels, scale_bar
-from jaxvrp.story import Place, Standing, Story, Vehicle, held, number
+from jaxvrp.story import STANDINGS, Place, Standing, Story, Vehicle, held, number
 
 FEW = 12
 """Up to so many customers, who served is written beside them; so many vehicles are named one by one."""
+
+LONGEST = 16
+"""Letters of a name in a legend, and before a chart."""
 
 INSIDE = 9.5
 """Points of a circle from which on its number stands inside."""
@@ -57,8 +61,9 @@ def standing_at(place: Place, time: float) -> Standing:
 
 def goals_of(story: Story) -> list[Place]:
     """The places whose service ends a request: drop-offs, or else customers."""
-    told = [place for place in story.places if place.standings]
-    return [place for place in told if place.kind == "drop-off"] or [p for p in told if p.kind == "customer"]
+    changing = [place for place in story.places if place.standings]
+    drop_offs = [place for place in changing if place.kind == "drop-off"]
+    return drop_offs or [place for place in changing if place.kind == "customer"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,12 +82,12 @@ class RouteMap:
         self.story, self.axes, self.looks = story, axes, Looks(story)
         self.ways = [Way(vehicle) for vehicle in story.vehicles]
         self.centre, self.half = _extent(story, self.ways)
-        told = [place for place in story.places if place.standings]
+        changing = [place for place in story.places if place.standings]
         side = inches_square(axes)
-        mark = float(np.clip(14 * np.sqrt(FEW / max(len(told), FEW)) * side / 5.4, 3.2, 14.0))
+        mark = float(np.clip(14 * np.sqrt(FEW / max(len(changing), FEW)) * side / 5.4, 3.2, 14.0))
         font = legible(axes, float(np.clip(0.8 * mark, 5.8, 8.5))) if mark > 4.5 else 0.0
         self.sizes = Sizes(mark, font, 2 * self.half / side / 72)
-        short = all(len(place.label) <= 2 for place in told if place.kind == "customer")
+        short = all(len(place.label) <= 2 for place in changing if place.kind == "customer")
         self.has_numbers_inside = mark >= INSIDE and short and not story.by_vehicle
         self._ground()
 
@@ -153,9 +158,9 @@ class RouteMap:
 
     def draw_names(self, time: float) -> list[tuple[Any, Place]]:
         """Texts at the places, as at a time: numbers inside; beside, who served when where no colour tells it."""
-        told = [place for place in self.story.places if place.standings]
-        texts = [(self._number(place), place) for place in told if self._is_inside(place)]
-        beside = [(place, words) for place in told if (words := self._beside(place, time))]
+        changing = [place for place in self.story.places if place.standings]
+        texts = [(self._number(place), place) for place in changing if self._is_inside(place)]
+        beside = [(place, words) for place in changing if (words := self._beside(place, time))]
         if self.sizes.font and beside:
             look = {**centred(self.sizes.font, INK), "path_effects": outline(2.0), "zorder": 8}
             spots = self._spots([place for place, _ in beside], [words for _, words in beside])
@@ -208,51 +213,49 @@ class RouteMap:
         service = f"{name} @ {number(served.time)}".strip()
         return label if label and is_brief else ": ".join(filter(None, [label, service]))
 
-    # --- legend -----------------------------------------------------------------------------------------------------
 
-    def keys(self, *, moving: bool = False) -> list[Any]:
-        """Legend entries of what the map shows: at its end, or ever if it moves."""
-        story = self.story
-        kinds = dict.fromkeys(place.kind for place in story.places if not place.standings or place.kind != "customer")
-        entries = [self._key_of_kind(kind) for kind in kinds if self.looks.words(kind)]
-        standings = {
-            standing.name: (place, standing)
-            for place in story.places
-            for standing in (place.standings if moving else place.standings[-1:])
-            if standing.name != "hidden"
-        }
-        if story.by_vehicle:
-            standings.pop("served", None)
-        shown = [name for name in ("closed", "open", "overdue", "asked", "promised", "served", "late", "lost")]
-        for name in (name for name in shown if name in standings and self.looks.words(name)):
-            place, standing = standings[name]
-            mark = self.looks.mark(place, dataclasses.replace(standing, vehicle=None))
-            assert mark
+# --- legend -----------------------------------------------------------------------------------------------------------
+
+
+def keys_of_map(story: Story, *, moving: bool = False) -> list[Any]:
+    """Legend entries of what a map shows: at its end, or ever if it moves."""
+    looks = Looks(story)
+    kinds = dict.fromkeys(place.kind for place in story.places if not place.standings or place.kind != "customer")
+    entries = [_key_of_kind(kind, looks.words(kind)) for kind in kinds if looks.words(kind)]
+    found = {
+        standing.name: (place, dataclasses.replace(standing, vehicle=None))
+        for place in story.places
+        for standing in (place.standings if moving else place.standings[-1:])
+    }
+    if story.by_vehicle:  # the vehicles' colours say it
+        found.pop("served", None)
+    for name in (name for name in STANDINGS if name in found and looks.words(name)):
+        if mark := looks.mark(*found[name]):
             look = {"color": mark.face, "markeredgecolor": mark.edge, "markeredgewidth": 1.3}
-            entries.append(legend_entry(marker=mark.shape, **look, label=self.looks.words(name)))
-        return [*entries, *self._keys_of_vehicles()]
+            entries.append(legend_entry(marker=mark.shape, **look, label=looks.words(name)))
+    if len(story.vehicles) <= FEW:
+        entries += [_key_of_vehicle(looks, at) for at in range(len(story.vehicles))]
+    if crashes_of(story):
+        entries.append(legend_entry(marker="X", color=LOST, label=looks.words("crashed")))
+    return entries
 
-    def _key_of_kind(self, kind: str) -> Any:
-        look = {"color": FAINT, "markeredgecolor": EDGE} if kind == "node" else {"color": INK}
-        return legend_entry(marker=SHAPES[kind], **look, label=self.looks.words(kind))
 
-    def _keys_of_vehicles(self) -> list[Any]:
-        """A line for each, or, of many, none; and crashed ones."""
-        vehicles = self.story.vehicles
-        icon = {"marker": truck_marker(), "color": INK, "markersize": 12}
-        keys = [
-            legend_entry(**(icon if vehicle.colour is None else self.looks.line(at)), linewidth=2, label=vehicle.name)
-            for at, vehicle in enumerate(vehicles)
-            if len(vehicles) <= FEW
-        ]
-        if self.crashed():
-            keys.append(legend_entry(marker="X", color=LOST, label=self.looks.words("crashed")))
-        return keys
+def _key_of_kind(kind: str, words: str) -> Any:
+    look = {"color": FAINT, "markeredgecolor": EDGE} if kind == "node" else {"color": INK}
+    return legend_entry(marker=SHAPES[kind], **look, label=words)
 
-    def crashed(self) -> list[tuple[float, float]]:
-        """Where vehicles crashed, by the end."""
-        gone = [vehicle for vehicle in self.story.vehicles if any(a.name == "crashed" for a in vehicle.activities)]
-        return [vehicle.track[-1][1] for vehicle in gone]
+
+def _key_of_vehicle(looks: Looks, at: int) -> Any:
+    vehicle = looks.story.vehicles[at]
+    is_ink = vehicle.colour is None
+    look = {"marker": truck_marker(), "color": INK, "markersize": 12} if is_ink else {**looks.line(at), "linewidth": 2}
+    return legend_entry(**look, label=cut(vehicle.name, LONGEST))
+
+
+def crashes_of(story: Story) -> list[tuple[float, float]]:
+    """Where vehicles crashed, by the end."""
+    crashed = [vehicle for vehicle in story.vehicles if any(each.name == "crashed" for each in vehicle.activities)]
+    return [vehicle.track[-1][1] for vehicle in crashed]
 
 
 def _extent(story: Story, ways: list[Way]) -> tuple[np.ndarray, float]:
