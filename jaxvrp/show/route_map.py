@@ -171,7 +171,7 @@ class RouteMap:
 
     def _spots(self, places: list[Place], words: list[str]) -> np.ndarray:
         """Where names stand, `f64[P, 2]`: beside their places, so that they cover little."""
-        ways = [_dense(way.line(*way.times[[0, -1]])) for way in self.ways if len(way.times)]
+        ways = [_dense(way.line(*way.times[[0, -1]]), self.half / 40) for way in self.ways if len(way.times)]
         font, point = self.sizes.font, self.sizes.point
         spots = place_labels(
             np.array([place.position for place in places]) - self.centre,
@@ -267,10 +267,13 @@ def _extent(story: Story, ways: list[Way]) -> tuple[np.ndarray, float]:
     return (low + high) / 2, 0.55 * max(float((high - low).max()), 1e-9)
 
 
-def _dense(line: np.ndarray) -> np.ndarray:
-    """Points along a line, `f64[12 P, 2]`."""
-    share = np.linspace(0.0, 1.0, 12)[:, None, None]
-    return ((1 - share) * line[:-1] + share * line[1:]).reshape(-1, 2)
+def _dense(line: np.ndarray, gap: float) -> np.ndarray:
+    """Points along a line, `f64[K, 2]`, so far from each other."""
+    steps = np.diff(line, axis=0)
+    counts = np.ceil(np.nan_to_num(np.hypot(*steps.T)) / gap).astype(int)
+    shares = [np.arange(count) / count for count in counts if count]
+    which = np.repeat(np.arange(len(steps)), counts)
+    return line[which] + np.concatenate([np.zeros(0), *shares])[:, None] * steps[which]
 
 
 def truck_marker() -> Any:
