@@ -64,15 +64,14 @@ _ENTRIES: dict[str, dict[str, Entry]] = {
         ),
         "pcb": Entry("jaxvrp.envs.pcb:make", "jaxvrp.envs.pcb.toolbox:TOOLBOX", (".pcb", ".nodes", ".npz"), 1),
         "truck_drone": Entry("jaxvrp.envs.truck_drone:make", "jaxvrp.envs.truck_drone.toolbox:TOOLBOX", (".json",), 2),
-        # These two before `tsp_drone`, whose package they are in.
         "flying_sidekicks": Entry(
-            "jaxvrp.envs.tsp_drone.sidekicks:make",
-            "jaxvrp.envs.tsp_drone.sidekicks.toolbox:TOOLBOX",
+            "jaxvrp.envs.flying_sidekicks:make",
+            "jaxvrp.envs.flying_sidekicks.toolbox:TOOLBOX",
             (".csv", ".npz"),
             num_roles=1,
         ),
         "truck_drone_tours": Entry(
-            "jaxvrp.envs.tsp_drone.tours:make", "jaxvrp.envs.tsp_drone.toolbox:TOURS", (".csv", ".npz"), 2
+            "jaxvrp.envs.truck_drone_tours:make", "jaxvrp.envs.truck_drone_tours.toolbox:TOOLBOX", (".csv", ".npz"), 2
         ),
         "tsp_drone": Entry("jaxvrp.envs.tsp_drone:make", "jaxvrp.envs.tsp_drone.toolbox:TOOLBOX", (".txt", ".npz"), 2),
         "vrpd_tw": Entry("jaxvrp.envs.truck_drone.scenarios.vrpd_tw:make", num_roles=2),

@@ -25,6 +25,9 @@ from benchmarks.quality.contest import SEED, Plans, Standings
 from benchmarks.reference.tsp_drone_exact import exact_makespan
 from jaxvrp import TimeStep
 from jaxvrp.actor import Actor
+from jaxvrp.envs.flying_sidekicks.murray_raj import LOCATIONS
+from jaxvrp.envs.flying_sidekicks.plan import row_of
+from jaxvrp.envs.truck_and_drone.instance import as_float32
 from jaxvrp.envs.tsp_drone import (
     Instance,
     TspDrone,
@@ -37,10 +40,7 @@ from jaxvrp.envs.tsp_drone.baselines.partition import make_times, partition_cost
 from jaxvrp.envs.tsp_drone.baselines.planners import plan_actions
 from jaxvrp.envs.tsp_drone.baselines.tours import Planned, plan_tours
 from jaxvrp.envs.tsp_drone.plan import read_instances
-from jaxvrp.envs.tsp_drone.problem.instance import as_float32
 from jaxvrp.envs.tsp_drone.problem.murray_chu import ENDURANCES, NODES
-from jaxvrp.envs.tsp_drone.sidekicks.murray_raj import LOCATIONS
-from jaxvrp.envs.tsp_drone.sidekicks.plan import row_of
 from jaxvrp.episodes import record_episodes
 from jaxvrp.io.command_line import UserError, above_zero, positive
 from jaxvrp.io.published_data import VARIABLE, data_folder

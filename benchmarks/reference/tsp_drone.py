@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.subject import Subject, choose
-from jaxvrp.envs.tsp_drone.problem.instance import Instance, pad
+from jaxvrp.envs.truck_and_drone.instance import Instance, pad
 
 SLACK = 1.5e-5
 """Share of `max_flight` that is granted: the environment computes in float32."""

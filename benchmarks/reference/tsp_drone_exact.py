@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from jaxvrp.envs.tsp_drone.problem.instance import Instance
+from jaxvrp.envs.truck_and_drone.instance import Instance
 from jaxvrp.envs.tsp_drone.problem.solution import TOLERANCE, Matrices
 
 Floats = NDArray[np.float64]

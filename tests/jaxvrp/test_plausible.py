@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jaxvrp import registry
-from jaxvrp.envs.tsp_drone.sidekicks.instance import make_instance, save
+from jaxvrp.envs.flying_sidekicks.instance import make_instance, save
 from jaxvrp.io.command_line import UserError
 from train import solve
 

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from jaxvrp.envs import tsp_drone
-from jaxvrp.envs.tsp_drone import sidekicks
 from jaxvrp.io.json_files import as_read
 from train import solve
 

@@ -1,13 +1,13 @@
 """The travelling salesman with a drone: every customer once, home as early as possible."""
 
+from jaxvrp.envs.truck_and_drone.instance import Instance, load, make_instance, pad, save, stack
+from jaxvrp.envs.truck_and_drone.operations import Operation, actions_to_operations, operations_to_actions
+from jaxvrp.envs.truck_drone_tours.problem.kuo import read_kuo
 from jaxvrp.envs.tsp_drone.env import TspDrone, make
 from jaxvrp.envs.tsp_drone.problem.agatz import read_agatz, read_operations, write_agatz, write_operations
 from jaxvrp.envs.tsp_drone.problem.generator import generate_dataset
-from jaxvrp.envs.tsp_drone.problem.instance import Instance, load, make_instance, pad, save, stack
-from jaxvrp.envs.tsp_drone.problem.kuo import read_kuo
 from jaxvrp.envs.tsp_drone.problem.murray_chu import read_murray_chu
 from jaxvrp.envs.tsp_drone.problem.one_line import read_one_line, write_one_line
-from jaxvrp.envs.tsp_drone.problem.operations import Operation, actions_to_operations, operations_to_actions
 from jaxvrp.envs.tsp_drone.problem.solution import solution_report
 
 __all__ = [

@@ -1,20 +1,20 @@
-"""What belongs to `tsp_drone`, and to `truck_drone_tours`, beside their rules."""
+"""What belongs to `tsp_drone` beside its rules."""
 
 from __future__ import annotations
 
 import functools
-from pathlib import Path
 
-from jaxvrp.envs.tsp_drone import notebook, plan, replay
-from jaxvrp.envs.tsp_drone.baselines import tours_annealing
+from jaxvrp.envs.truck_and_drone import notebook, replay
+from jaxvrp.envs.truck_and_drone.greedy import NearestNeighbourActor
+from jaxvrp.envs.truck_and_drone.inspection import inspect
+from jaxvrp.envs.truck_and_drone.instance import void_beyond
+from jaxvrp.envs.truck_and_drone.plan import COLUMNS, instance_of, label_episode, parameters_of
+from jaxvrp.envs.tsp_drone import plan
 from jaxvrp.envs.tsp_drone.baselines.annealing import PLANNED, plan_annealed, search_episode
-from jaxvrp.envs.tsp_drone.baselines.greedy import NearestNeighbourActor
 from jaxvrp.envs.tsp_drone.baselines.planners import TourActor
 from jaxvrp.envs.tsp_drone.baselines.tours import plan_tours
-from jaxvrp.envs.tsp_drone.baselines.tours_planner import AnnealedToursActor
 from jaxvrp.envs.tsp_drone.pictures.draw import render_episode, render_of_file
-from jaxvrp.envs.tsp_drone.problem.inspection import inspect
-from jaxvrp.envs.tsp_drone.problem.instance import void_beyond
+from jaxvrp.envs.tsp_drone.played import from_operations
 from jaxvrp.io import plan_files
 from jaxvrp.toolbox import Headline, InstanceFiles, Padding, ProblemSet, ReplayKind, Toolbox
 
@@ -22,7 +22,7 @@ MANY = {"starts": 2, "window": 8, "hasty": True}
 """The local search where it plans by the thousand, at n = 20 ten times as fast as it is defined (`plan_tours`): the
 mean makespan of 256 instances comes to 283.5, and to 282.6 without haste."""
 
-REPLAY = ReplayKind(replay.export_episode, replay.check_episode, Path(__file__).with_name("replay.js"))
+REPLAY = ReplayKind(functools.partial(replay.export_episode, from_operations), replay.check_episode, replay.SCRIPT)
 
 TOOLBOX = Toolbox(
     baselines={"nearest neighbour": lambda env: NearestNeighbourActor()},
@@ -45,12 +45,12 @@ TOOLBOX = Toolbox(
     instances=InstanceFiles(
         read=plan.read_instances,
         assumed=plan.assumed,
-        parameters=plan.parameters_of,
+        parameters=parameters_of,
         plan=plan.plan_of,
         inspect=inspect,
-        write_plan=plan_files.table_writer("ways", plan.COLUMNS),
-        instance=plan.instance_of,
-        label_episode=plan.label_episode,
+        write_plan=plan_files.table_writer("ways", COLUMNS),
+        instance=instance_of,
+        label_episode=label_episode,
         draw=render_of_file,
         recompute=plan.recompute,
     ),
@@ -73,33 +73,3 @@ TOOLBOX = Toolbox(
         ),
     },
 )
-
-TOURS = Toolbox(
-    baselines={"nearest neighbour": lambda env: NearestNeighbourActor()},
-    planners={"annealing": AnnealedToursActor},
-    searches={"search": tours_annealing.search_episode},
-    headlines=(
-        Headline("travel_cost", "cost", progress="cost"),
-        Headline("tours", "tours"),
-        Headline("served_by_drone", "by drone"),
-        Headline("unserved", "unserved"),
-    ),
-    renderer=render_episode,
-    replay=REPLAY,
-    instances=InstanceFiles(
-        read=plan.read_tours,
-        assumed=plan.assumed_of_tours,
-        parameters=plan.parameters_of,
-        plan=plan.plan_of,
-        inspect=inspect,
-        write_plan=plan_files.table_writer("ways", plan.TOUR_COLUMNS),
-        instance=plan.instance_of,
-        weighed=plan.weighed,
-        label_episode=plan.label_episode,
-        draw=render_of_file,
-        sheets=plan.sheets_of,
-    ),
-    paddings={"num_nodes": Padding(void_beyond)},
-    still=notebook.draw_state,
-)
-"""Of `truck_drone_tours`."""

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from jaxvrp.envs.darp.problem.cordeau import read_cordeau
+from jaxvrp.envs.flying_sidekicks.murray_raj import read_murray_raj
+from jaxvrp.envs.truck_drone_tours.problem.kuo import read_kuo
 from jaxvrp.envs.tsp_drone.plan import read_instances
-from jaxvrp.envs.tsp_drone.problem.kuo import read_kuo
 from jaxvrp.envs.tsp_drone.problem.murray_chu import read_murray_chu
-from jaxvrp.envs.tsp_drone.sidekicks.murray_raj import read_murray_raj
 
 DRONE = "2,2,15.5,31.25,7.75,360,50,5,60,30,60,457503,low"
 FILES = {

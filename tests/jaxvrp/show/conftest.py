@@ -14,7 +14,7 @@ from jaxvrp.envs.darp.problem.instance import as_float32
 from jaxvrp.envs.dispatch.problem.instance import as_float32 as dispatch_as_computed
 from jaxvrp.envs.pcb import make_board
 from jaxvrp.envs.pcb.problem.board import as_float32 as as_computed
-from jaxvrp.envs.tsp_drone.problem.instance import as_float32 as tsp_drone_as_computed
+from jaxvrp.envs.truck_and_drone.instance import as_float32 as tsp_drone_as_computed
 from jaxvrp.episodes import count_states, from_states
 from jaxvrp.show import export_episode
 from jaxvrp.show.common import as_json, common_entries

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from jaxvrp.envs.tsp_drone.baselines.chains import (
+from jaxvrp.envs.truck_and_drone.chains import (
     CHAINS,
     Method,
     advance,
@@ -27,12 +27,12 @@ from jaxvrp.envs.tsp_drone.baselines.chains import (
     below,
     best_of,
 )
+from jaxvrp.envs.truck_and_drone.instance import Instance, as_float32
+from jaxvrp.envs.truck_and_drone.rules import SLACK
 from jaxvrp.envs.tsp_drone.baselines.partition import Times, ends_of, make_times, partition_cost, tour_length
 from jaxvrp.envs.tsp_drone.baselines.planners import plan_actions
 from jaxvrp.envs.tsp_drone.baselines.tours import Planned, near_tours
 from jaxvrp.envs.tsp_drone.env import TspDrone
-from jaxvrp.envs.tsp_drone.problem.instance import Instance, as_float32
-from jaxvrp.envs.tsp_drone.rules import SLACK
 from jaxvrp.search.annealing import geometric
 from jaxvrp.search.side_by_side import num_threads
 from jaxvrp.search.stop import Stop

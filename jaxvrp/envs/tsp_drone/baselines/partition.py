@@ -19,8 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from jaxvrp.envs.tsp_drone.problem.instance import Instance, drone_time, truck_time
-from jaxvrp.envs.tsp_drone.rules import SLACK
+from jaxvrp.envs.truck_and_drone.instance import Instance, drone_time, truck_time
+from jaxvrp.envs.truck_and_drone.rules import SLACK
 
 BITS = 32
 """Nodes of a word of the set of nodes that a tour has visited."""

@@ -11,12 +11,12 @@ import jax.numpy as jnp
 
 from jaxvrp.actor import Carry
 from jaxvrp.environment import TimeStep
+from jaxvrp.envs.truck_and_drone.instance import Instance
+from jaxvrp.envs.truck_and_drone.operations import FIRST_SERVE, MEET, STAY_WITH_TRUCK
+from jaxvrp.envs.truck_and_drone.rules import State
 from jaxvrp.envs.tsp_drone.baselines.partition import Times, ends_of, partition
 from jaxvrp.envs.tsp_drone.baselines.tours import Planned
 from jaxvrp.envs.tsp_drone.env import TspDrone
-from jaxvrp.envs.tsp_drone.problem.instance import Instance
-from jaxvrp.envs.tsp_drone.problem.operations import FIRST_SERVE, MEET, STAY_WITH_TRUCK
-from jaxvrp.envs.tsp_drone.rules import State
 
 
 @functools.partial(jax.jit, static_argnames="window")

@@ -15,8 +15,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxvrp.envs.truck_and_drone.instance import Instance, as_float32
 from jaxvrp.envs.tsp_drone.baselines.partition import Times, make_times, partition_cost, tour_length
-from jaxvrp.envs.tsp_drone.problem.instance import Instance, as_float32
 
 LANES = 1024
 """Tours that are priced at once: what is computed of them fits into the cache."""

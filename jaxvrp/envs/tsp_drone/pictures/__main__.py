@@ -9,11 +9,11 @@ from pathlib import Path
 
 import jax
 
-from jaxvrp.envs.tsp_drone.baselines.greedy import NearestNeighbourActor
+from jaxvrp.envs.truck_and_drone.greedy import NearestNeighbourActor
+from jaxvrp.envs.truck_and_drone.played import operations_of
 from jaxvrp.envs.tsp_drone.env import make
 from jaxvrp.envs.tsp_drone.pictures.draw import render_plan
 from jaxvrp.envs.tsp_drone.plan import read_instances
-from jaxvrp.envs.tsp_drone.played import operations_of
 from jaxvrp.envs.tsp_drone.problem.agatz import read_operations
 from jaxvrp.episodes import record_episode
 from jaxvrp.io.command_line import Parser, check_picture_path, index, refuse_overwriting, run_command

@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from jaxvrp import pictures
-from jaxvrp.envs.tsp_drone.env import TruckAndDrone
-from jaxvrp.envs.tsp_drone.pictures import plan_figure
-from jaxvrp.envs.tsp_drone.played import Plan, from_operations, instance_of, operations_of
-from jaxvrp.envs.tsp_drone.problem.instance import Instance
-from jaxvrp.envs.tsp_drone.problem.operations import Operation
-from jaxvrp.envs.tsp_drone.rules import State
-
-DPI = 120
+from jaxvrp.envs.truck_and_drone import plan_figure
+from jaxvrp.envs.truck_and_drone.instance import Instance
+from jaxvrp.envs.truck_and_drone.operations import Operation
+from jaxvrp.envs.truck_and_drone.played import instance_of, operations_of
+from jaxvrp.envs.truck_and_drone.rules import State
+from jaxvrp.envs.tsp_drone.env import TspDrone
+from jaxvrp.envs.tsp_drone.played import from_operations
 
 
 def draw_plan(
@@ -22,18 +21,17 @@ def draw_plan(
 ) -> Any:
     """The figure of a whole plan: tour and sorties on a map, and the ways and waits of truck and drone over time.
 
-    Times, cost and verdict are those of `solution_report`, and so are the arguments; with time windows `operations` are
-    those of all tours, one after the other. Padding is not shown. `fig` is a figure of matplotlib, or a part of one, to
-    fill; None: a new one.
+    Times, cost and verdict are those of `solution_report`, and so are the arguments. Padding is not shown. `fig` is a
+    figure of matplotlib, or a part of one, to fill; None: a new one.
 
     Raises:
         ValueError: an instance that is a batch.
     """
     plan = from_operations(instance, operations, allow_revisits=allow_revisits)
-    return plan_figure.lay_out(plan, DPI, fig).figure
+    return plan_figure.lay_out(plan, fig=fig).figure
 
 
-def draw_episode(env: TruckAndDrone, states: State, *, fig: Any = None) -> Any:
+def draw_episode(env: TspDrone, states: State, *, fig: Any = None) -> Any:
     """The figure of one episode as by `draw_plan`; leaves of `states` are `[T+1, ...]`, what follows the end is cut.
 
     Raises:
@@ -55,7 +53,7 @@ def draw_routes(
     Raises:
         ValueError: an instance that is a batch.
     """
-    axes = pictures.axes_of(ax, 5.4, 5.4, DPI, (0.2, 0.75))
+    axes = pictures.axes_of(ax, 5.4, 5.4, plan_figure.DPI, (0.2, 0.75))
     plan = from_operations(instance, operations, allow_revisits=allow_revisits)
     plan_figure.draw_map(plan, axes)
     if legend:
@@ -68,7 +66,7 @@ def draw_times(
     instance: Instance, operations: Sequence[Operation], *, allow_revisits: bool = True, ax: Any = None
 ) -> Any:
     """The axes of a chart of what truck and drone do over time; arguments as for `draw_routes`."""
-    axes = pictures.axes_of(ax, 5.0, 1.5, DPI, (0.6, 0.4))
+    axes = pictures.axes_of(ax, 5.0, 1.5, plan_figure.DPI, (0.6, 0.4))
     plan_figure.draw_chart(from_operations(instance, operations, allow_revisits=allow_revisits), axes)
     return axes
 
@@ -84,21 +82,10 @@ def render_plan(
         ValueError: another suffix, or an instance that is a batch.
         OSError: the file cannot be written.
     """
-    write_plan_figure(from_operations(instance, operations, allow_revisits=allow_revisits), path)
+    plan_figure.write(from_operations(instance, operations, allow_revisits=allow_revisits), path)
 
 
-def write_plan_figure(plan: Plan, path: str | os.PathLike) -> None:
-    """As `render_plan`."""
-    pictures.write_picture(
-        path,
-        "a plan",
-        lambda: plan_figure.lay_out(plan, DPI).figure,
-        lambda partial: plan_figure.write_animation(plan, partial),
-        dpi=DPI,
-    )
-
-
-def render_episode(env: TruckAndDrone, states: State, path: str | os.PathLike) -> None:
+def render_episode(env: TspDrone, states: State, path: str | os.PathLike) -> None:
     """Draw one episode to a file as `render_plan` does; `states` as for `draw_episode`.
 
     Of an episode that has no end, what follows the last meeting or ride is not drawn.
@@ -110,6 +97,6 @@ def render_episode(env: TruckAndDrone, states: State, path: str | os.PathLike) -
     render_plan(instance_of(states), operations_of(states), path, allow_revisits=env.allow_revisits)
 
 
-def render_of_file(instance: Instance, env: TruckAndDrone, states: State, path: str | os.PathLike) -> None:
+def render_of_file(instance: Instance, env: TspDrone, states: State, path: str | os.PathLike) -> None:
     """Draw one episode as `render_episode` does, with the times and places of the problem's file."""
     render_plan(instance, operations_of(states), path, allow_revisits=env.allow_revisits)

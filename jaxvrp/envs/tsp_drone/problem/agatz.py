@@ -21,8 +21,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from jaxvrp.envs.tsp_drone.problem.instance import Instance, make_instance
-from jaxvrp.envs.tsp_drone.problem.operations import Operation
+from jaxvrp.envs.truck_and_drone.instance import Instance, make_instance
+from jaxvrp.envs.truck_and_drone.operations import Operation
 from jaxvrp.io.text_lines import Line, is_blank, read_lines
 from jaxvrp.io.whole_files import write_text
 

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxvrp.envs.tsp_drone.problem.instance import Instance
+from jaxvrp.envs.truck_and_drone.instance import Instance
 
 LAYOUTS = ("corner", "uniform", "singlecenter", "doublecenter")
 """Where nodes lie:

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from jaxvrp.envs.tsp_drone.problem.instance import Instance
-from jaxvrp.envs.tsp_drone.problem.operations import Operation
+from jaxvrp.envs.truck_and_drone.instance import Instance
+from jaxvrp.envs.truck_and_drone.matrices import Matrices
+from jaxvrp.envs.truck_and_drone.operations import Operation
 from jaxvrp.io.violations import Violation, summary, violations_of
 
 CONSTRAINTS = ("unserved", "unknown_node", "chain", "open_tour", "duplicates", "meeting", "revisits", "no_fly", "range")
@@ -103,35 +104,6 @@ def solution_report(
     if strict and not report.feasible:
         raise ValueError(f"the plan is not feasible: {report.summary()}")
     return report
-
-
-class Matrices:
-    """One instance in `float64`, with its times as matrices `f64[n, n]`."""
-
-    def __init__(self, instance: Instance):
-        locs = np.asarray(instance.locs, np.float64)
-        between = np.linalg.norm(locs[:, None] - locs, axis=2)
-        self.nodes = set(np.flatnonzero(np.asarray(instance.exists)).tolist())
-        self.no_fly = np.asarray(instance.no_fly)
-        self.max_flight = float(instance.max_flight)
-        self.launch_time, self.recovery_time = float(instance.launch_time), float(instance.recovery_time)
-        if instance.truck_time is None:
-            self.truck, self.drone = float(instance.truck_pace) * between, float(instance.drone_pace) * between
-            self.flight = between
-        else:
-            self.truck = np.asarray(instance.truck_time, np.float64)
-            self.drone = self.flight = np.asarray(instance.drone_time, np.float64)
-
-    def times(self, operation: Operation) -> tuple[float, float, float]:
-        """Time of an operation until the truck, and the drone, are at its end; and of the whole."""
-        start, end, fly, internal = operation
-        way = [start, *internal, end]
-        truck = float(self.truck[way[:-1], way[1:]].sum())
-        if fly is None:
-            return truck, truck, truck
-        truck += self.launch_time
-        drone = self.launch_time + float(self.drone[start, fly] + self.drone[fly, end])
-        return truck, drone, max(truck, drone) + self.recovery_time
 
 
 def _known(operations: Sequence[Operation], problem: Matrices, found: dict[str, list[int]]) -> list[Operation]:

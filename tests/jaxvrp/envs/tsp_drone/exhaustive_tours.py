@@ -4,8 +4,8 @@ import itertools
 
 import numpy as np
 
-from jaxvrp.envs.tsp_drone.problem.operations import Operation
-from jaxvrp.envs.tsp_drone.problem.tours_report import tours_report
+from jaxvrp.envs.truck_and_drone.operations import Operation
+from jaxvrp.envs.truck_drone_tours.problem.report import tours_report
 
 
 def cheapest_plan(instance):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from benchmarks.reference.tsp_drone import least_makespan
+from jaxvrp.envs.truck_and_drone.instance import as_float32
 from jaxvrp.envs.tsp_drone import actions_to_operations, make, make_instance, pad, solution_report, stack
 from jaxvrp.envs.tsp_drone.baselines.annealing import (
     first_tours,
@@ -22,7 +23,6 @@ from jaxvrp.envs.tsp_drone.baselines.annealing import (
 )
 from jaxvrp.envs.tsp_drone.baselines.chains import advance, begin
 from jaxvrp.envs.tsp_drone.baselines.partition import make_times
-from jaxvrp.envs.tsp_drone.problem.instance import as_float32
 
 
 @functools.partial(jax.jit, static_argnums=0)

@@ -9,10 +9,10 @@ import pytest
 
 import jaxvrp
 from jaxvrp.actor import RandomActor
+from jaxvrp.envs.truck_and_drone.instance import as_float32, void_beyond
+from jaxvrp.envs.truck_and_drone.observation import DYNAMIC
+from jaxvrp.envs.truck_and_drone.operations import FIRST_SERVE, MEET
 from jaxvrp.envs.tsp_drone import generate_dataset, make, make_instance, pad
-from jaxvrp.envs.tsp_drone.observation import DYNAMIC
-from jaxvrp.envs.tsp_drone.problem.instance import as_float32, void_beyond
-from jaxvrp.envs.tsp_drone.problem.operations import FIRST_SERVE, MEET
 from jaxvrp.episodes import record_episodes
 
 NODES = 6

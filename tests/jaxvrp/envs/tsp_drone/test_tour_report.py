@@ -7,12 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxvrp.envs.truck_and_drone.instance import as_float32
+from jaxvrp.envs.truck_and_drone.operations import Operation
+from jaxvrp.envs.truck_drone_tours.problem.report import tours_report
 from jaxvrp.envs.tsp_drone import make_instance, pad, read_kuo, save
 from jaxvrp.envs.tsp_drone.baselines import tours_annealing
 from jaxvrp.envs.tsp_drone.plan import read_instances, read_tours
-from jaxvrp.envs.tsp_drone.problem.instance import as_float32
-from jaxvrp.envs.tsp_drone.problem.operations import Operation
-from jaxvrp.envs.tsp_drone.problem.tours_report import tours_report
 from jaxvrp.io.problem_files import UnknownFormatError
 from tests.jaxvrp.envs.tsp_drone.exhaustive_tours import cheapest_plan
 from train import solve

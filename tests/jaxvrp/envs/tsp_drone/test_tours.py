@@ -9,17 +9,17 @@ import pytest
 
 import jaxvrp
 from jaxvrp.actor import RandomActor
+from jaxvrp.envs.truck_and_drone.greedy import NearestNeighbourActor
+from jaxvrp.envs.truck_and_drone.instance import check, void_beyond
+from jaxvrp.envs.truck_and_drone.notebook import draw_state
+from jaxvrp.envs.truck_and_drone.operations import Operation
+from jaxvrp.envs.truck_and_drone.reasons import Why, reasons_of
+from jaxvrp.envs.truck_drone_tours.baselines.annealing import tours_of
+from jaxvrp.envs.truck_drone_tours.baselines.planner import AnnealedToursActor
+from jaxvrp.envs.truck_drone_tours.problem.report import tours_report
 from jaxvrp.envs.tsp_drone import make_instance, operations_to_actions, pad, played
-from jaxvrp.envs.tsp_drone.baselines.greedy import NearestNeighbourActor
-from jaxvrp.envs.tsp_drone.baselines.tours_annealing import tours_of
-from jaxvrp.envs.tsp_drone.baselines.tours_planner import AnnealedToursActor
 from jaxvrp.envs.tsp_drone.env import DRONE, TRUCK
-from jaxvrp.envs.tsp_drone.notebook import draw_state
 from jaxvrp.envs.tsp_drone.pictures import plan_figure, render_episode
-from jaxvrp.envs.tsp_drone.problem.instance import check, void_beyond
-from jaxvrp.envs.tsp_drone.problem.operations import Operation
-from jaxvrp.envs.tsp_drone.problem.tours_report import tours_report
-from jaxvrp.envs.tsp_drone.reasons import Why, reasons_of
 from jaxvrp.episodes import from_states, play_episodes, record_episodes
 from jaxvrp.show import export_episode
 

@@ -5,8 +5,8 @@ import re
 import numpy as np
 import pytest
 
+from jaxvrp.envs.truck_and_drone.instance import as_float32
 from jaxvrp.envs.tsp_drone import load, make_instance, pad, read_kuo, save, stack, write_agatz
-from jaxvrp.envs.tsp_drone.problem.instance import as_float32
 
 FIELDS = {
     "demand": [0, 2, 7],

@@ -1,0 +1,133 @@
+"""Problems of a truck with several drones from files, and plans for them: tasks, flights, waiting times."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxvrp.envs.flying_sidekicks.env import FlyingSidekicks
+from jaxvrp.envs.flying_sidekicks.instance import Instance, load
+from jaxvrp.envs.flying_sidekicks.murray_raj import LOCATIONS, MOST_DRONES, ROADS, VEHICLES, read_all
+from jaxvrp.envs.flying_sidekicks.report import DRIVE, LAUNCH, RECOVER, SERVE, FlightsReport, Task, flights_report
+from jaxvrp.envs.flying_sidekicks.rules import State
+from jaxvrp.episodes import Episode, until_end
+from jaxvrp.io import plan_files
+from jaxvrp.io.problem_files import DamagedFileError, FileFormat, UnknownFormatError, read_problems
+from jaxvrp.show.schema import list_of, object_with, one_of, optional, whole_number
+
+FORMATS = {".npz": FileFormat("jaxvrp.envs.flying_sidekicks.save", load)}
+
+FORMAT = "jaxvrp-flying-sidekicks-plan-1"
+
+COLUMNS = ("who", "does", "begin", "end", "node", "drone")
+"""Of an event, and of the table."""
+
+
+def read_instances(path: str | os.PathLike) -> list[Instance]:
+    """The problems of a `tbl_locations.csv` of Murray & Raj, and the files beside it and above, or of an `.npz`.
+
+    Of a folder these are 32: with a fixed endurance, for each of the four tables of vehicles, with 1 to 4 drones; then
+    all of them with a battery. See `row_of`.
+
+    Raises:
+        ValueError: another name, or a damaged file; one line.
+        OSError: it cannot be read.
+    """
+    folder = Path(path).parent
+    if Path(path).name != LOCATIONS:
+        if Path(path).suffix.lower() == ".csv":
+            raise UnknownFormatError(f"{path} is not {LOCATIONS} of Murray & Raj")
+        return read_problems(path, FORMATS, lambda instance: instance.exists.shape[:-1])
+    needed = (folder / ROADS, *(folder.parent / name for name in VEHICLES))
+    if missing := [str(file) for file in needed if not file.exists()]:
+        raise DamagedFileError(f"{path} needs {', '.join(missing)}; give a file of a whole set")
+    try:
+        return read_all(folder)
+    except ValueError as error:
+        raise DamagedFileError(str(error)) from None
+
+
+def row_of(table: str, num_drones: int, *, battery: bool) -> int:
+    """Which problem of a folder is that with so many drones of a table of vehicles."""
+    return (len(VEHICLES) * battery + VEHICLES.index(table)) * MOST_DRONES + num_drones - 1
+
+
+def parameters_of(instance: Instance, env: FlyingSidekicks) -> dict[str, Any]:
+    """The size of an environment that plays a problem."""
+    del env
+    return {"num_nodes": instance.num_nodes, "num_drones": instance.num_drones}
+
+
+def steps_of(states: State) -> list[Task]:
+    """What the driver did in each step of one episode, up to its end; leaves of `states` are `[T+1, ...]`.
+
+    Raises:
+        ValueError: the states are of no or of several episodes.
+    """
+    states = until_end(states)
+    walks = [jax.tree.map(lambda leaf, at=at: np.asarray(leaf)[at], states.walk) for at in range(len(states.step))]
+    steps = []
+    for before, after in itertools.pairwise(walks):
+        changed = np.flatnonzero(before.customer != after.customer).tolist()
+        if changed:
+            kind = LAUNCH if after.customer[changed[0]] else RECOVER
+            steps.append(Task(kind, int((before.customer + after.customer)[changed[0]]), changed[0]))
+        elif before.is_pending and not after.is_pending and before.stop == after.stop:
+            steps.append(Task(SERVE, int(before.stop)))
+        else:
+            steps.append(Task(DRIVE, int(after.stop)))
+    return steps
+
+
+def tasks_of(states: State) -> list[Task]:
+    """Likewise, with the service that driving on begins with."""
+    tasks: list[Task] = []
+    pending = None
+    for step in steps_of(states):
+        if step.kind == DRIVE and pending:
+            tasks.append(Task(SERVE, pending))
+        if step.kind in (DRIVE, SERVE):
+            pending = step.node if step.kind == DRIVE else None
+        tasks.append(step)
+    return tasks
+
+
+def plan_of(instance: Instance, episode: Episode) -> dict[str, Any]:
+    """The plan of an episode, a JSON object; its keys are described in `docs/solve.md`.
+
+    What follows the end is cut.
+
+    Raises:
+        ValueError: the states are of no or of several episodes.
+    """
+    tasks = tasks_of(episode.states)
+    return _with_events(flights_report(jax.tree.map(np.asarray, instance), tasks), tasks)
+
+
+def _with_events(report: FlightsReport, tasks: list[Task]) -> dict[str, Any]:
+    drones = sorted({task.drone for task in tasks if task.drone is not None})
+    flown = {f"drone {d + 1}": [task.node for task in tasks if (task.kind, task.drone) == (LAUNCH, d)] for d in drones}
+    return {
+        "format": FORMAT,
+        "feasible": report.feasible,
+        "violations": plan_files.broken(report.violations),
+        "makespan": report.cost,
+        "routes": {"truck": [0, *(task.node for task in tasks if task.kind == DRIVE)], **flown},
+        "tasks": [task._asdict() for task in tasks],
+        "events": [event._asdict() for event in report.events],
+    }
+
+
+def recompute(instance: Instance, plan: Mapping[str, Any]) -> dict[str, Any]:
+    """Tasks and the makespan; see `jaxvrp.InstanceFiles.recompute`."""
+    drone = optional(whole_number(instance.num_drones))
+    task = object_with(kind=one_of(DRIVE, SERVE, LAUNCH, RECOVER), node=whole_number(instance.num_nodes), drone=drone)
+    object_with(tasks=list_of(task))(plan, "plan")
+    tasks = [Task(each["kind"], each["node"], each["drone"]) for each in plan["tasks"]]
+    return {"tasks": plan["tasks"], "makespan": flights_report(instance, tasks, strict=True).cost}

@@ -1,0 +1,112 @@
+"""What `tsp_drone` and `truck_drone_tours` share as environments: roles, turns, masks, and what is seen."""
+
+from __future__ import annotations
+
+import abc
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+
+from jaxvrp import fields
+from jaxvrp.entities import flat_box, flatten
+from jaxvrp.environment import Environment
+from jaxvrp.envs.truck_and_drone import observation, rules
+from jaxvrp.envs.truck_and_drone.operations import FIRST_SERVE
+from jaxvrp.envs.truck_and_drone.reward import REWARDS
+from jaxvrp.envs.truck_and_drone.state import State
+from jaxvrp.spaces import Box, ByKind, ByRole, Discrete, EntityKind, Pointer, Role
+
+DRONE, TRUCK = "drone", "truck"
+
+
+class TruckAndDrone(Environment, abc.ABC):
+    """What `TspDrone` and `TruckDroneTours` share: roles, turns, masks and what is seen."""
+
+    num_nodes: int = fields.size(20, help="n, the depot and customers")
+    reward_kind: str = fields.choice(
+        "dense", REWARDS, keyword="reward", help="as the clock grows, or all of the reward on the last step"
+    )
+    observation_kind: str = fields.choice(
+        "entities",
+        ("entities", "flat"),
+        keyword="observation",
+        help="nodes as entities, or all in one vector; learners choose the kind that their network reads",
+    )
+
+    windows: ClassVar[bool]  # whether instances have time windows
+
+    @property
+    @abc.abstractmethod
+    def allow_revisits(self) -> bool:
+        """Whether truck and drone may meet at nodes that are served already."""
+
+    @property
+    def roles(self) -> dict[str, Role]:
+        """The drone, then the truck; their actions point at nodes."""
+        drone, truck = Discrete(self.num_nodes + FIRST_SERVE), Discrete(self.num_nodes)
+        context = observation.context_features(windows=self.windows)
+        if not self.entity_kinds:
+            box = flat_box(context, (observation.nodes(self.num_nodes, windows=self.windows),))
+            return {DRONE: Role(1, box, drone), TRUCK: Role(1, box, truck)}
+        box = Box(-jnp.inf, jnp.inf, (len(context),))
+        places = (("x", "y"), ("drone_x", "drone_y"))
+        at_nodes = Pointer(observation.NODE, 1)
+        return {
+            DRONE: Role(1, box, drone, context, (Pointer(None, FIRST_SERVE), at_nodes), places),
+            TRUCK: Role(1, box, truck, context, (at_nodes,), places),
+        }
+
+    @property
+    def entity_kinds(self) -> tuple[EntityKind, ...]:
+        """The nodes; with revisits one is there even when it is served, since the two may meet there."""
+        if self.observation_kind == "flat":
+            return ()
+        return (observation.nodes(self.num_nodes, windows=self.windows),)
+
+    def transition(self, state: State, action: ByRole, num_invalid: jax.Array) -> State:
+        """One turn of the agent that decides, drone or truck."""
+        return rules.advance(state, action[DRONE][0], action[TRUCK][0], num_invalid)
+
+    def action_mask(self, state: State) -> ByRole:
+        """`{"drone": bool[1, n + 2], "truck": bool[1, n]}`."""
+        return {
+            DRONE: rules.drone_allowed(state, allow_revisits=self.allow_revisits)[None],
+            TRUCK: rules.truck_allowed(state, allow_revisits=self.allow_revisits)[None],
+        }
+
+    def fallback(self, mask: ByRole) -> ByRole:
+        """The lowest-index allowed action."""
+        return {role: jax.lax.argmax(allowed, 1, jnp.int32) for role, allowed in mask.items()}
+
+    def observation(self, state: State) -> ByRole:
+        """`{"drone": f32[1, F], "truck": f32[1, F]}`, the same for both, see the class."""
+        seen = self._context(state) if self.entity_kinds else self.global_observation(state)
+        assert seen is not None
+        return {DRONE: seen[None], TRUCK: seen[None]}
+
+    def global_observation(self, state: State) -> jax.Array | None:
+        """`f32[F]`, what both see; None with entities."""
+        if self.entity_kinds:
+            return None
+        with_entities = self.replace(observation="entities")
+        return flatten(self._context(state), with_entities.static_entities(state), with_entities.entities(state))
+
+    def static_entities(self, state: State) -> ByKind:
+        """`{"node": f32[7, n]}`, see the class; {} where all is one vector."""
+        return {observation.NODE: observation.static_planes(state)} if self.entity_kinds else {}
+
+    def entities(self, state: State) -> ByKind:
+        """`{"node": f32[10, n]}`, likewise."""
+        if not self.entity_kinds:
+            return {}
+        mask = self.action_mask(state)
+        masks = mask[DRONE][0], mask[TRUCK][0]
+        return {observation.NODE: observation.dynamic_planes(state, *masks, allow_revisits=self.allow_revisits)}
+
+    def _context(self, state: State) -> jax.Array:
+        return observation.context(state, self.action_mask(state)[DRONE][0])
+
+    def is_terminal(self, state: State) -> jax.Array:
+        """The truck is at the depot and the drone on board, for the last time."""
+        return state.done

@@ -1,0 +1,36 @@
+"""How a state shows itself in a notebook."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jaxvrp.envs.truck_and_drone.played import name_of
+from jaxvrp.envs.truck_and_drone.rules import State
+from jaxvrp.show import palette, stills
+
+
+def draw_state(state: State) -> str | None:
+    """A map and a line of words; of a batch, its first state; None if there is nothing to draw (traced values)."""
+    found = stills.first_state(state, state.step)
+    if found is None:
+        return None
+    state, note = found
+    locs, nodes = state.instance.locs, np.flatnonzero(state.instance.exists).tolist()
+    still = stills.Still(locs[nodes])
+    still.mark(locs[0], "square", stills.INK, size=7)
+    if state.is_away:
+        still.line(locs[state.launch_node], locs[state.drone_customer], palette.ORANGE)
+    for node in nodes[1:]:
+        done = bool(state.served[node])
+        still.mark(locs[node], "up", palette.ON_TIME if done else stills.WAITING, filled=done)
+        still.text(locs[node], node, right=11, up=5)
+    still.mark(locs[state.truck_node], "circle", palette.BLUE, filled=False, size=11)
+    customers = len(nodes) - 1
+    served = customers - int((~state.served).sum())
+    truck = f"truck at {name_of(int(state.truck_node))}"
+    drone = f"drone away to {name_of(int(state.drone_customer))}" if state.is_away else "drone on board"
+    clock = float(state.clock + state.truck_elapsed)
+    if state.tours is not None:
+        truck = f"{int(state.tours.tandems_left)} tandems left, {truck}"
+    words = f"step {state.step}, time {clock:.4g}: {truck}, {drone}; {served} of {customers} customers served"
+    return still.html(words + note)

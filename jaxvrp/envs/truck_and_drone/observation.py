@@ -1,0 +1,213 @@
+"""What truck and drone see: a context and the nodes, in the units of the instance."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from jaxvrp.envs.truck_and_drone import rules
+from jaxvrp.envs.truck_and_drone.instance import drone_time, truck_time
+from jaxvrp.envs.truck_and_drone.operations import FIRST_SERVE
+from jaxvrp.envs.truck_and_drone.rules import State
+from jaxvrp.rows import rows_at
+from jaxvrp.spaces import EntityKind, Feature, Place
+
+NODE = "node"
+
+LARGEST_RANGE = 4.0
+"""A range of so many drone distances to the farthest node, or more, is as good as none."""
+
+CONTEXT = (
+    Feature("drones_turn", "1 if it is the drone's turn"),
+    Feature("away", "1 if the drone is away"),
+    Feature("must_meet", "1 if the meeting is here, as the truck came back to a node"),
+    Feature("unserved", "customers not served / customers"),
+    Feature("x", "truck's x, from the depot / S"),
+    Feature("y", "truck's y, from the depot / S"),
+    Feature("drone_x", "x of the drone, or of its customer, from the depot / S"),
+    Feature("drone_y", "y of the drone, or of its customer, from the depot / S"),
+    Feature("truck_elapsed", "truck's time since the meeting before the launch / H"),
+    Feature("drone_elapsed", "drone's, until it leaves its customer / H"),
+    Feature("wait_here", "how long the drone would wait here for the truck, below 0 the truck for it / H"),
+    Feature("stay_allowed", "1 if the mask allows the drone's first action, riding or flying on"),
+    Feature("meet_allowed", "1 if the mask allows to meet"),
+    Feature("truck_home", "truck's time to the depot / H"),
+    Feature("pace_ratio", "drone's longest time from the depot / the truck's"),
+    Feature("range", "longest flight / (4 F), at most 1"),
+    Feature("launch_time", "time of a launch / H"),
+    Feature("recovery_time", "time of a recovery / H"),
+)
+
+STATIC = (
+    Feature("exists", "1 if there is such a node"),
+    Feature("is_depot", "1 for the depot"),
+    Feature("x", "x, from the depot / S"),
+    Feature("y", "y, from the depot / S"),
+    Feature("no_fly", "1 if the drone may not serve it"),
+    Feature("truck_home", "truck's time from here to the depot / H"),
+    Feature("drone_home", "drone's time from here to the depot / H"),
+)
+
+DYNAMIC = (
+    Feature(
+        "present", "1 if truck or drone is here or may still come (with revisits: any node); if 0, all below are 0"
+    ),
+    Feature("unserved", "1 if it is a customer not served, nor on the drone's way"),
+    Feature("truck_here", "1 where the truck is"),
+    Feature("drone_here", "1 for the customer of the drone that is away"),
+    Feature("launched_here", "1 where that drone left the truck"),
+    Feature("allowed", "1 if the mask of the agent at its turn allows it"),
+    Feature("in_range", "1 if the drone that is away could meet the truck here"),
+    Feature("truck_time", "truck's time to here / H"),
+    Feature("drone_time", "drone's time to here, from its customer if it is away / H"),
+    Feature("wait", "how long the drone would wait here if the truck came next, below 0 the truck for it / H"),
+)
+
+
+WINDOWS_CONTEXT = (
+    Feature("clock", "truck's time in this tour / T"),
+    Feature("load", "what the tandem has served in this tour / its capacity"),
+    Feature("tandems_left", "tandems that are not home / customers"),
+    Feature("endurance", "longest sortie / T, at most 1"),
+)
+
+WINDOWS_STATIC = (
+    Feature("opens", "service begins no earlier / T"),
+    Feature("closes", "service begins no later / T, at most 1"),
+    Feature("service", "time of service / T"),
+    Feature("demand", "load / capacity"),
+)
+
+WINDOWS_DYNAMIC = (Feature("to_close", "how long before it closes the truck would come next, below 0 too late / T"),)
+"""What is seen beside the features above if there are time windows; T is the horizon."""
+
+LONG = ("truck_elapsed", "drone_elapsed", "wait_here", "wait")
+"""Features that hold waiting for windows, so that their unit is T then."""
+
+
+def context_features(*, windows: bool) -> tuple[Feature, ...]:
+    """Of the context."""
+    return _with_windows(CONTEXT, WINDOWS_CONTEXT) if windows else CONTEXT
+
+
+def nodes(count: int, *, windows: bool) -> EntityKind:
+    """The kind of so many nodes, the depot first."""
+    static = _with_windows(STATIC, WINDOWS_STATIC) if windows else STATIC
+    dynamic = _with_windows(DYNAMIC, WINDOWS_DYNAMIC) if windows else DYNAMIC
+    return EntityKind(NODE, count, static, dynamic, (Place("present", "x", "y"),))
+
+
+def _with_windows(features: tuple[Feature, ...], more: tuple[Feature, ...]) -> tuple[Feature, ...]:
+    return tuple(
+        feature._replace(meaning=feature.meaning.replace("/ H", "/ T")) if feature.name in LONG else feature
+        for feature in (*features, *more)
+    )
+
+
+def _per_long(state: State, per_time: jax.Array) -> jax.Array:
+    """`f32[]`, by what the features in `LONG` are multiplied."""
+    return per_time if state.tours is None else 1.0 / state.instance.closes[0]
+
+
+def _drone_node(state: State) -> jax.Array:
+    """`i32[]`, where the drone is; if it is away, its customer."""
+    return jnp.where(state.is_away, state.drone_customer, state.truck_node)
+
+
+def context(state: State, drone_mask: jax.Array) -> jax.Array:
+    """`f32[18]`, the numbers of `CONTEXT`, `f32[22]` with windows; `drone_mask` is `bool[n + 2]`."""
+    instance, figures = state.instance, state.figures
+    per_time = 1.0 / figures.horizon
+    per_long = _per_long(state, per_time)
+    truck, drone = (
+        (rows_at(instance.locs, node) - instance.locs[0]) / figures.extent
+        for node in (state.truck_node, _drone_node(state))
+    )
+    wait = state.truck_elapsed - rules.drone_arrival(state, state.truck_node)
+    numbers = [
+        state.is_drones_turn,
+        state.is_away,
+        state.must_meet,
+        jnp.sum(~state.served) / figures.num_customers,
+        truck[0],
+        truck[1],
+        drone[0],
+        drone[1],
+        state.truck_elapsed * per_long,
+        state.drone_elapsed * per_long,
+        jnp.where(state.is_away, wait, 0.0) * per_long,
+        state.is_drones_turn & drone_mask[0],
+        drone_mask[1],
+        rows_at(figures.truck_home, state.truck_node) * per_time,
+        figures.pace_ratio,
+        jnp.minimum(instance.max_flight / (LARGEST_RANGE * figures.flight_unit), 1.0),
+        instance.launch_time * per_time,
+        instance.recovery_time * per_time,
+    ]
+    if state.tours is not None:
+        numbers += [
+            (state.clock + state.truck_elapsed) * per_long,
+            state.tours.load / instance.truck_capacity,
+            state.tours.tandems_left / figures.num_customers,
+            jnp.minimum(instance.endurance * per_long, 1.0),
+        ]
+    return jnp.stack([jnp.asarray(number, jnp.float32) for number in numbers])
+
+
+def static_planes(state: State) -> jax.Array:
+    """`f32[7, n]`, the numbers of `STATIC` of each node, `f32[11, n]` with windows; padding is 0."""
+    instance, figures = state.instance, state.figures
+    place = (instance.locs - instance.locs[0]) / figures.extent
+    planes = [
+        instance.exists,
+        jnp.arange(instance.num_nodes) == 0,
+        place[:, 0],
+        place[:, 1],
+        instance.no_fly,
+        figures.truck_home / figures.horizon,
+        figures.drone_home / figures.horizon,
+    ]
+    if instance.has_windows:
+        horizon = instance.closes[0]
+        planes += [
+            instance.opens / horizon,
+            jnp.minimum(instance.closes / horizon, 1.0),
+            instance.service / horizon,
+            instance.demand / instance.truck_capacity,
+        ]
+    return _stacked(instance.exists, planes)
+
+
+def dynamic_planes(state: State, drone_mask: jax.Array, truck_mask: jax.Array, *, allow_revisits: bool) -> jax.Array:
+    """`f32[10, n]`, the numbers of `DYNAMIC`, 0 for nodes that are left for good; masks `bool[n + 2]`, `bool[n]`.
+
+    With windows `f32[11, n]`.
+    """
+    instance, present = state.instance, rules.in_play(state, allow_revisits=allow_revisits)
+    index = jnp.arange(instance.num_nodes, dtype=jnp.int32)
+    per_time = 1.0 / state.figures.horizon
+    truck_leg = truck_time(instance, state.truck_node, index)
+    drone_leg = drone_time(instance, _drone_node(state), index)
+    wait = state.truck_elapsed + truck_leg - (state.drone_elapsed + drone_leg)
+    planes = [
+        present,
+        ~state.served,
+        index == state.truck_node,
+        state.is_away & (index == state.drone_customer),
+        state.is_away & (index == state.launch_node),
+        jnp.where(state.is_drones_turn, drone_mask[FIRST_SERVE:], truck_mask),
+        state.in_range,
+        truck_leg * per_time,
+        drone_leg * per_time,
+        jnp.where(state.is_away, wait, 0.0) * _per_long(state, per_time),
+    ]
+    if state.tours is not None:
+        arrival = state.clock + state.truck_elapsed + truck_leg
+        planes.append((jnp.minimum(instance.closes, instance.closes[0]) - arrival) / instance.closes[0])
+    return _stacked(present, planes)
+
+
+def _stacked(shown: jax.Array, planes: list[jax.Array]) -> jax.Array:
+    """Planes `f32[K, n]`, 0 for nodes that are not `shown`, `bool[n]`."""
+    stacked = jnp.stack([plane.astype(jnp.float32) for plane in planes])
+    return jnp.where(shown, stacked, 0.0)

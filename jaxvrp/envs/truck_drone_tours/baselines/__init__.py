@@ -1,0 +1,1 @@
+"""A search and a planner of tours."""

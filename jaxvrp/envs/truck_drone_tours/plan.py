@@ -1,0 +1,80 @@
+"""Problems of tandems with time windows from files, and plans for them: tours, ways, money."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxvrp.envs.truck_and_drone.instance import Instance
+from jaxvrp.envs.truck_and_drone.plan import COLUMNS, SAVED, as_json, common_entries, problems_of_kind, routes, way
+from jaxvrp.envs.truck_and_drone.played import operations_of
+from jaxvrp.envs.truck_drone_tours.env import TruckDroneTours
+from jaxvrp.envs.truck_drone_tours.played import from_operations
+from jaxvrp.envs.truck_drone_tours.problem.kuo import assumed_by_kuo, read_kuo
+from jaxvrp.episodes import Episode
+from jaxvrp.io.problem_files import FileFormat
+from jaxvrp.show.sheets import plan_sheets
+from jaxvrp.toolbox import Sheet
+
+TOUR_COLUMNS = ("tour", *COLUMNS)
+"""Of a way, and of the table."""
+
+
+def assumed(path: str | os.PathLike, **given: Any) -> dict[str, Any]:
+    """What `read_tours` assumes of a file that does not say it, or what is given instead."""
+    return assumed_by_kuo(given) if Path(path).suffix.lower() == ".csv" else {}
+
+
+def read_tours(path: str | os.PathLike, **given: Any) -> list[Instance]:
+    """The problem with time windows of a `.csv` in Kuo's format, or those of an `.npz` of `save`.
+
+    What is `given` takes the place of what is `assumed`.
+
+    Raises:
+        ValueError: another ending, no time windows, or a damaged file; one line.
+        OSError: it cannot be read.
+    """
+    formats = {".csv": FileFormat("Kuo", functools.partial(read_kuo, **given)), **SAVED}
+    return problems_of_kind(path, formats, has_windows=True)
+
+
+def weighed(instance: Instance, env: TruckDroneTours) -> TruckDroneTours:
+    """The environment in which a customer that is left costs more than all ways of a problem."""
+    reach = np.linalg.norm(instance.locs - instance.locs[0], axis=1).max()
+    price = max(float(instance.truck_price), float(instance.drone_price))
+    return env.replace(unserved_price=float(4.0 * instance.num_nodes * reach * price) or 1.0)
+
+
+def plan_of(instance: Instance, episode: Episode) -> dict[str, Any]:
+    """The plan of an episode, a JSON object; its keys are described in `docs/solve.md`.
+
+    What follows the end is cut.
+
+    Raises:
+        ValueError: the states are of no or of several episodes.
+    """
+    plan = from_operations(jax.tree.map(np.asarray, instance), operations_of(episode.states))
+    numbered = list(enumerate(plan.tours, 1))
+    return {
+        **common_entries(plan),
+        "cost": plan.report.cost,
+        "routes": {name: route for number, tour in numbered for name, route in routes(tour, f" {number}").items()},
+        "tours": [[as_json(each) for each in tour] for tour in plan.tours],
+        "ways": [
+            {"tour": leg.tour + 1, **way(plan, leg)} for leg in sorted(plan.legs, key=lambda leg: (leg.tour, leg.leave))
+        ],
+    }
+
+
+def sheets_of(instance: Instance, plan: Mapping[str, Any]) -> list[Sheet]:
+    """A sheet for each truck and each drone of tandems, named as in the routes."""
+    del instance
+    ways = [{**way, "who": f"{way['who']} {way['tour']}"} for way in plan["ways"]]
+    shown = [{name: value for name, value in way.items() if name != "tour"} for way in ways]
+    return plan_sheets({"ways": shown, "routes": plan["routes"]})

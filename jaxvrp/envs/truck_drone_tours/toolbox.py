@@ -1,0 +1,63 @@
+"""What belongs to `truck_drone_tours` beside its rules."""
+
+from __future__ import annotations
+
+import functools
+import os
+
+from jaxvrp.envs.truck_and_drone import notebook, plan_figure, replay
+from jaxvrp.envs.truck_and_drone.greedy import NearestNeighbourActor
+from jaxvrp.envs.truck_and_drone.inspection import inspect
+from jaxvrp.envs.truck_and_drone.instance import Instance, void_beyond
+from jaxvrp.envs.truck_and_drone.plan import instance_of, label_episode, parameters_of
+from jaxvrp.envs.truck_and_drone.played import instance_of as instance_of_states
+from jaxvrp.envs.truck_and_drone.played import operations_of
+from jaxvrp.envs.truck_and_drone.state import State
+from jaxvrp.envs.truck_drone_tours import plan
+from jaxvrp.envs.truck_drone_tours.baselines.annealing import search_episode
+from jaxvrp.envs.truck_drone_tours.baselines.planner import AnnealedToursActor
+from jaxvrp.envs.truck_drone_tours.env import TruckDroneTours
+from jaxvrp.envs.truck_drone_tours.played import from_operations
+from jaxvrp.io import plan_files
+from jaxvrp.toolbox import Headline, InstanceFiles, Padding, ReplayKind, Toolbox
+
+
+def render_episode(env: TruckDroneTours, states: State, path: str | os.PathLike) -> None:
+    """Draw the plan of one episode to a `.png`, `.svg` or `.pdf`, or to a `.gif`, which moves."""
+    render_of_file(instance_of_states(states), env, states, path)
+
+
+def render_of_file(instance: Instance, env: TruckDroneTours, states: State, path: str | os.PathLike) -> None:
+    """Draw one episode as `render_episode` does, with the times and places of the problem's file."""
+    del env
+    plan_figure.write(from_operations(instance, operations_of(states)), path)
+
+
+TOOLBOX = Toolbox(
+    baselines={"nearest neighbour": lambda env: NearestNeighbourActor()},
+    planners={"annealing": AnnealedToursActor},
+    searches={"search": search_episode},
+    headlines=(
+        Headline("travel_cost", "cost", progress="cost"),
+        Headline("tours", "tours"),
+        Headline("served_by_drone", "by drone"),
+        Headline("unserved", "unserved"),
+    ),
+    renderer=render_episode,
+    replay=ReplayKind(functools.partial(replay.export_episode, from_operations), replay.check_episode, replay.SCRIPT),
+    instances=InstanceFiles(
+        read=plan.read_tours,
+        assumed=plan.assumed,
+        parameters=parameters_of,
+        plan=plan.plan_of,
+        inspect=inspect,
+        write_plan=plan_files.table_writer("ways", plan.TOUR_COLUMNS),
+        instance=instance_of,
+        weighed=plan.weighed,
+        label_episode=label_episode,
+        draw=render_of_file,
+        sheets=plan.sheets_of,
+    ),
+    paddings={"num_nodes": Padding(void_beyond)},
+    still=notebook.draw_state,
+)
