@@ -33,7 +33,7 @@ LONGEST = (
     "train/run/test_run.py",
     "jaxvrp/test_testing.py",
     "train/commands/test_stages.py",
-    "jaxvrp/envs/tsp_drone/sidekicks/test_sidekicks.py",
+    "jaxvrp/envs/flying_sidekicks/test_sidekicks.py",
     "jaxvrp/envs/pcb/test_env.py",
     "train/test_sweep.py",
     "jaxvrp/policies/test_load.py",

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.subject import Subject
-from jaxvrp.envs.truck_and_drone.instance import Instance, pad
+from jaxvrp.envs.truck_drone_tours import Instance, pad
 
 SLACK = 3e-6
 """Share of each limit of time that is granted: the environment computes in float32."""

@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jaxvrp.envs.truck_and_drone.instance import Instance
-from jaxvrp.envs.tsp_drone.problem.solution import TOLERANCE, Matrices
+from jaxvrp.envs.truck_and_drone.matrices import Matrices
+from jaxvrp.envs.tsp_drone.problem.solution import TOLERANCE
 
 Floats = NDArray[np.float64]
 

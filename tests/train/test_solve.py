@@ -23,7 +23,7 @@ from jaxvrp.envs.darp.problem.cordeau import from_cordeau_index
 from jaxvrp.envs.pcb.baselines import random_legal
 from jaxvrp.envs.pcb.measure import measure_board
 from jaxvrp.envs.pcb.problem.board import as_float32 as as_computed
-from jaxvrp.envs.tsp_drone.plan import sheets_of as tandem_sheets
+from jaxvrp.envs.truck_drone_tours.plan import sheets_of as tandem_sheets
 from jaxvrp.io.command_line import UserError
 from jaxvrp.show.sheets import plan_sheets, to_html
 from train import plan, solve, td3

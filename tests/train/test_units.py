@@ -6,7 +6,7 @@ import pathlib
 import numpy as np
 import pytest
 
-from jaxvrp.envs import tsp_drone
+from jaxvrp.envs import flying_sidekicks, truck_drone_tours, tsp_drone
 from jaxvrp.io.json_files import as_read
 from train import solve
 
@@ -98,7 +98,7 @@ def tandem(path, *, scale=1.0, place=(0.0, 0.0)):
 def tandems(path, *, scale=1.0, clock=0.0, place=(0.0, 0.0)):
     """Tandems with time windows; the drone can carry half of the parcels."""
     hours = np.array([(0, 60), (0, 20), (10, 25), (0, 60), (20, 30), (0, 60)]) * scale + clock
-    problem = tsp_drone.make_instance(
+    problem = truck_drone_tours.make_instance(
         PLACES * scale + place,
         launch_time=0.5 * scale,
         recovery_time=0.5 * scale,
@@ -112,21 +112,21 @@ def tandems(path, *, scale=1.0, clock=0.0, place=(0.0, 0.0)):
         truck_price=1.0,
         drone_price=0.1,
     )
-    tsp_drone.save(path, problem)
+    truck_drone_tours.save(path, problem)
     return path
 
 
 def several_drones(path, *, scale=1.0):
     """A truck with two drones, by matrices."""
     gap = np.linalg.norm(PLACES[:, None] - PLACES, axis=2) * scale
-    problem = sidekicks.make_instance(
+    problem = flying_sidekicks.make_instance(
         PLACES,
         truck_time=gap,
         drone_time=[gap / 2, gap / 2],
         endurance=[9 * scale, 14 * scale],
         service=[0, *[scale] * 5],
     )
-    sidekicks.save(path, problem)
+    flying_sidekicks.save(path, problem)
     return path
 
 

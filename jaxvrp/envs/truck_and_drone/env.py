@@ -13,9 +13,8 @@ from jaxvrp.entities import flat_box, flatten
 from jaxvrp.environment import Environment
 from jaxvrp.envs.truck_and_drone import observation, rules
 from jaxvrp.envs.truck_and_drone.operations import FIRST_SERVE
-from jaxvrp.envs.truck_and_drone.reward import REWARDS
 from jaxvrp.envs.truck_and_drone.state import State
-from jaxvrp.spaces import Box, ByKind, ByRole, Discrete, EntityKind, Pointer, Role
+from jaxvrp.spaces import Box, ByKind, ByRole, Discrete, EntityKind, Feature, Pointer, Role
 
 DRONE, TRUCK = "drone", "truck"
 
@@ -25,7 +24,7 @@ class TruckAndDrone(Environment, abc.ABC):
 
     num_nodes: int = fields.size(20, help="n, the depot and customers")
     reward_kind: str = fields.choice(
-        "dense", REWARDS, keyword="reward", help="as the clock grows, or all of the reward on the last step"
+        "dense", ("dense", "sparse"), keyword="reward", help="as the clock grows, or all of the reward on the last step"
     )
     observation_kind: str = fields.choice(
         "entities",
@@ -34,46 +33,50 @@ class TruckAndDrone(Environment, abc.ABC):
         help="nodes as entities, or all in one vector; learners choose the kind that their network reads",
     )
 
-    windows: ClassVar[bool]  # whether instances have time windows
+    context_features: ClassVar[tuple[Feature, ...]]
+    static_features: ClassVar[tuple[Feature, ...]]
+    dynamic_features: ClassVar[tuple[Feature, ...]]
 
     @property
     @abc.abstractmethod
     def allow_revisits(self) -> bool:
         """Whether truck and drone may meet at nodes that are served already."""
 
+    @abc.abstractmethod
+    def context(self, state: State) -> list[jax.Array]:
+        """The numbers of `context_features`."""
+
+    @abc.abstractmethod
+    def static_planes(self, state: State) -> list[jax.Array]:
+        """The numbers of `static_features` of each node, `[n]` each."""
+
+    @abc.abstractmethod
+    def dynamic_planes(self, state: State, present: jax.Array) -> list[jax.Array]:
+        """The numbers of `dynamic_features` of each node, `[n]` each; `present` (`bool[n]`) is the first of them."""
+
+    @property
+    def _nodes(self) -> EntityKind:
+        return observation.node_kind(self.num_nodes, self.static_features, self.dynamic_features)
+
     @property
     def roles(self) -> dict[str, Role]:
         """The drone, then the truck; their actions point at nodes."""
         drone, truck = Discrete(self.num_nodes + FIRST_SERVE), Discrete(self.num_nodes)
-        context = observation.context_features(windows=self.windows)
         if not self.entity_kinds:
-            box = flat_box(context, (observation.nodes(self.num_nodes, windows=self.windows),))
+            box = flat_box(self.context_features, (self._nodes,))
             return {DRONE: Role(1, box, drone), TRUCK: Role(1, box, truck)}
-        box = Box(-jnp.inf, jnp.inf, (len(context),))
+        box = Box(-jnp.inf, jnp.inf, (len(self.context_features),))
         places = (("x", "y"), ("drone_x", "drone_y"))
         at_nodes = Pointer(observation.NODE, 1)
         return {
-            DRONE: Role(1, box, drone, context, (Pointer(None, FIRST_SERVE), at_nodes), places),
-            TRUCK: Role(1, box, truck, context, (at_nodes,), places),
+            DRONE: Role(1, box, drone, self.context_features, (Pointer(None, FIRST_SERVE), at_nodes), places),
+            TRUCK: Role(1, box, truck, self.context_features, (at_nodes,), places),
         }
 
     @property
     def entity_kinds(self) -> tuple[EntityKind, ...]:
         """The nodes; with revisits one is there even when it is served, since the two may meet there."""
-        if self.observation_kind == "flat":
-            return ()
-        return (observation.nodes(self.num_nodes, windows=self.windows),)
-
-    def transition(self, state: State, action: ByRole, num_invalid: jax.Array) -> State:
-        """One turn of the agent that decides, drone or truck."""
-        return rules.advance(state, action[DRONE][0], action[TRUCK][0], num_invalid)
-
-    def action_mask(self, state: State) -> ByRole:
-        """`{"drone": bool[1, n + 2], "truck": bool[1, n]}`."""
-        return {
-            DRONE: rules.drone_allowed(state, allow_revisits=self.allow_revisits)[None],
-            TRUCK: rules.truck_allowed(state, allow_revisits=self.allow_revisits)[None],
-        }
+        return () if self.observation_kind == "flat" else (self._nodes,)
 
     def fallback(self, mask: ByRole) -> ByRole:
         """The lowest-index allowed action."""
@@ -93,20 +96,27 @@ class TruckAndDrone(Environment, abc.ABC):
         return flatten(self._context(state), with_entities.static_entities(state), with_entities.entities(state))
 
     def static_entities(self, state: State) -> ByKind:
-        """`{"node": f32[7, n]}`, see the class; {} where all is one vector."""
-        return {observation.NODE: observation.static_planes(state)} if self.entity_kinds else {}
-
-    def entities(self, state: State) -> ByKind:
-        """`{"node": f32[10, n]}`, likewise."""
+        """`{"node": f32[K, n]}`, see the class; {} where all is one vector. Padding is 0."""
         if not self.entity_kinds:
             return {}
-        mask = self.action_mask(state)
-        masks = mask[DRONE][0], mask[TRUCK][0]
-        return {observation.NODE: observation.dynamic_planes(state, *masks, allow_revisits=self.allow_revisits)}
+        planes = observation.stacked(self.static_planes(state))
+        return {observation.NODE: jnp.where(state.instance.exists, planes, 0.0)}
+
+    def entities(self, state: State) -> ByKind:
+        """Likewise; nodes that are left for good are 0."""
+        if not self.entity_kinds:
+            return {}
+        present = rules.in_play(state, allow_revisits=self.allow_revisits)
+        planes = observation.stacked(self.dynamic_planes(state, present))
+        return {observation.NODE: jnp.where(present, planes, 0.0)}
 
     def _context(self, state: State) -> jax.Array:
-        return observation.context(state, self.action_mask(state)[DRONE][0])
+        return observation.stacked(self.context(state))
 
     def is_terminal(self, state: State) -> jax.Array:
         """The truck is at the depot and the drone on board, for the last time."""
         return state.done
+
+    def paid(self, state: State, total: jax.Array) -> jax.Array:
+        """`f32[]`, minus what the step that led to `state` cost; "sparse", minus the `total` on the last step."""
+        return -state.growth if self.reward_kind == "dense" else jnp.where(state.done, -total, 0.0)

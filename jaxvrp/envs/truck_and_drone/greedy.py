@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from jaxvrp.actor import Carry, Memoryless
 from jaxvrp.environment import TimeStep
-from jaxvrp.envs.truck_and_drone.instance import drone_time, truck_time
+from jaxvrp.envs.truck_and_drone.legs import drone_time, truck_time
 from jaxvrp.envs.truck_and_drone.operations import FIRST_SERVE, MEET, STAY_WITH_TRUCK
 from jaxvrp.envs.truck_and_drone.rules import State
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from jaxvrp.envs.truck_and_drone.played import name_of
-from jaxvrp.envs.truck_and_drone.rules import State
+from jaxvrp.envs.truck_and_drone.state import State
 from jaxvrp.show import palette, stills
 
 
-def draw_state(state: State) -> str | None:
-    """A map and a line of words; of a batch, its first state; None if there is nothing to draw (traced values)."""
+def draw_state(state: State, words_of: Callable[[Any], str] = lambda state: "") -> str | None:
+    """A map and a line of words, those of `words_of` the state before the truck's; None for traced values.
+
+    Of a batch, its first state.
+    """
     found = stills.first_state(state, state.step)
     if found is None:
         return None
@@ -30,7 +36,5 @@ def draw_state(state: State) -> str | None:
     truck = f"truck at {name_of(int(state.truck_node))}"
     drone = f"drone away to {name_of(int(state.drone_customer))}" if state.is_away else "drone on board"
     clock = float(state.clock + state.truck_elapsed)
-    if state.tours is not None:
-        truck = f"{int(state.tours.tandems_left)} tandems left, {truck}"
-    words = f"step {state.step}, time {clock:.4g}: {truck}, {drone}; {served} of {customers} customers served"
-    return still.html(words + note)
+    who = f"{words_of(state)}{truck}, {drone}"
+    return still.html(f"step {state.step}, time {clock:.4g}: {who}; {served} of {customers} customers served{note}")

@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 
 from jaxvrp.envs.truck_and_drone import rules
-from jaxvrp.envs.truck_and_drone.instance import drone_time, truck_time
+from jaxvrp.envs.truck_and_drone.legs import drone_time, node_indices, truck_time
 from jaxvrp.envs.truck_and_drone.operations import FIRST_SERVE
-from jaxvrp.envs.truck_and_drone.rules import State
+from jaxvrp.envs.truck_and_drone.state import State
 from jaxvrp.rows import rows_at
 from jaxvrp.spaces import EntityKind, Feature, Place
 
@@ -64,49 +64,9 @@ DYNAMIC = (
 )
 
 
-WINDOWS_CONTEXT = (
-    Feature("clock", "truck's time in this tour / T"),
-    Feature("load", "what the tandem has served in this tour / its capacity"),
-    Feature("tandems_left", "tandems that are not home / customers"),
-    Feature("endurance", "longest sortie / T, at most 1"),
-)
-
-WINDOWS_STATIC = (
-    Feature("opens", "service begins no earlier / T"),
-    Feature("closes", "service begins no later / T, at most 1"),
-    Feature("service", "time of service / T"),
-    Feature("demand", "load / capacity"),
-)
-
-WINDOWS_DYNAMIC = (Feature("to_close", "how long before it closes the truck would come next, below 0 too late / T"),)
-"""What is seen beside the features above if there are time windows; T is the horizon."""
-
-LONG = ("truck_elapsed", "drone_elapsed", "wait_here", "wait")
-"""Features that hold waiting for windows, so that their unit is T then."""
-
-
-def context_features(*, windows: bool) -> tuple[Feature, ...]:
-    """Of the context."""
-    return _with_windows(CONTEXT, WINDOWS_CONTEXT) if windows else CONTEXT
-
-
-def nodes(count: int, *, windows: bool) -> EntityKind:
+def node_kind(count: int, static: tuple[Feature, ...], dynamic: tuple[Feature, ...]) -> EntityKind:
     """The kind of so many nodes, the depot first."""
-    static = _with_windows(STATIC, WINDOWS_STATIC) if windows else STATIC
-    dynamic = _with_windows(DYNAMIC, WINDOWS_DYNAMIC) if windows else DYNAMIC
     return EntityKind(NODE, count, static, dynamic, (Place("present", "x", "y"),))
-
-
-def _with_windows(features: tuple[Feature, ...], more: tuple[Feature, ...]) -> tuple[Feature, ...]:
-    return tuple(
-        feature._replace(meaning=feature.meaning.replace("/ H", "/ T")) if feature.name in LONG else feature
-        for feature in (*features, *more)
-    )
-
-
-def _per_long(state: State, per_time: jax.Array) -> jax.Array:
-    """`f32[]`, by what the features in `LONG` are multiplied."""
-    return per_time if state.tours is None else 1.0 / state.instance.closes[0]
 
 
 def _drone_node(state: State) -> jax.Array:
@@ -114,17 +74,17 @@ def _drone_node(state: State) -> jax.Array:
     return jnp.where(state.is_away, state.drone_customer, state.truck_node)
 
 
-def context(state: State, drone_mask: jax.Array) -> jax.Array:
-    """`f32[18]`, the numbers of `CONTEXT`, `f32[22]` with windows; `drone_mask` is `bool[n + 2]`."""
+def context(state: State, drone_mask: jax.Array, unit: jax.Array) -> list[jax.Array]:
+    """The numbers of `CONTEXT`; `drone_mask` is `bool[n + 2]`, times of sorties are in a `unit`, `f32[]`."""
     instance, figures = state.instance, state.figures
     per_time = 1.0 / figures.horizon
-    per_long = _per_long(state, per_time)
+    per_sortie = 1.0 / unit
     truck, drone = (
         (rows_at(instance.locs, node) - instance.locs[0]) / figures.extent
         for node in (state.truck_node, _drone_node(state))
     )
     wait = state.truck_elapsed - rules.drone_arrival(state, state.truck_node)
-    numbers = [
+    return [
         state.is_drones_turn,
         state.is_away,
         state.must_meet,
@@ -133,9 +93,9 @@ def context(state: State, drone_mask: jax.Array) -> jax.Array:
         truck[1],
         drone[0],
         drone[1],
-        state.truck_elapsed * per_long,
-        state.drone_elapsed * per_long,
-        jnp.where(state.is_away, wait, 0.0) * per_long,
+        state.truck_elapsed * per_sortie,
+        state.drone_elapsed * per_sortie,
+        jnp.where(state.is_away, wait, 0.0) * per_sortie,
         state.is_drones_turn & drone_mask[0],
         drone_mask[1],
         rows_at(figures.truck_home, state.truck_node) * per_time,
@@ -144,21 +104,13 @@ def context(state: State, drone_mask: jax.Array) -> jax.Array:
         instance.launch_time * per_time,
         instance.recovery_time * per_time,
     ]
-    if state.tours is not None:
-        numbers += [
-            (state.clock + state.truck_elapsed) * per_long,
-            state.tours.load / instance.truck_capacity,
-            state.tours.tandems_left / figures.num_customers,
-            jnp.minimum(instance.endurance * per_long, 1.0),
-        ]
-    return jnp.stack([jnp.asarray(number, jnp.float32) for number in numbers])
 
 
-def static_planes(state: State) -> jax.Array:
-    """`f32[7, n]`, the numbers of `STATIC` of each node, `f32[11, n]` with windows; padding is 0."""
+def static_planes(state: State) -> list[jax.Array]:
+    """The numbers of `STATIC` of each node, `[n]` each."""
     instance, figures = state.instance, state.figures
     place = (instance.locs - instance.locs[0]) / figures.extent
-    planes = [
+    return [
         instance.exists,
         jnp.arange(instance.num_nodes) == 0,
         place[:, 0],
@@ -167,29 +119,18 @@ def static_planes(state: State) -> jax.Array:
         figures.truck_home / figures.horizon,
         figures.drone_home / figures.horizon,
     ]
-    if instance.has_windows:
-        horizon = instance.closes[0]
-        planes += [
-            instance.opens / horizon,
-            jnp.minimum(instance.closes / horizon, 1.0),
-            instance.service / horizon,
-            instance.demand / instance.truck_capacity,
-        ]
-    return _stacked(instance.exists, planes)
 
 
-def dynamic_planes(state: State, drone_mask: jax.Array, truck_mask: jax.Array, *, allow_revisits: bool) -> jax.Array:
-    """`f32[10, n]`, the numbers of `DYNAMIC`, 0 for nodes that are left for good; masks `bool[n + 2]`, `bool[n]`.
-
-    With windows `f32[11, n]`.
-    """
-    instance, present = state.instance, rules.in_play(state, allow_revisits=allow_revisits)
-    index = jnp.arange(instance.num_nodes, dtype=jnp.int32)
+def dynamic_planes(
+    state: State, drone_mask: jax.Array, truck_mask: jax.Array, present: jax.Array, unit: jax.Array
+) -> list[jax.Array]:
+    """The numbers of `DYNAMIC` of each node, `[n]` each; masks `bool[n + 2]` and `bool[n]`, `unit` as for `context`."""
+    instance, index = state.instance, node_indices(state.instance)
     per_time = 1.0 / state.figures.horizon
     truck_leg = truck_time(instance, state.truck_node, index)
     drone_leg = drone_time(instance, _drone_node(state), index)
     wait = state.truck_elapsed + truck_leg - (state.drone_elapsed + drone_leg)
-    planes = [
+    return [
         present,
         ~state.served,
         index == state.truck_node,
@@ -199,15 +140,10 @@ def dynamic_planes(state: State, drone_mask: jax.Array, truck_mask: jax.Array, *
         state.in_range,
         truck_leg * per_time,
         drone_leg * per_time,
-        jnp.where(state.is_away, wait, 0.0) * _per_long(state, per_time),
+        jnp.where(state.is_away, wait, 0.0) * (1.0 / unit),
     ]
-    if state.tours is not None:
-        arrival = state.clock + state.truck_elapsed + truck_leg
-        planes.append((jnp.minimum(instance.closes, instance.closes[0]) - arrival) / instance.closes[0])
-    return _stacked(present, planes)
 
 
-def _stacked(shown: jax.Array, planes: list[jax.Array]) -> jax.Array:
-    """Planes `f32[K, n]`, 0 for nodes that are not `shown`, `bool[n]`."""
-    stacked = jnp.stack([plane.astype(jnp.float32) for plane in planes])
-    return jnp.where(shown, stacked, 0.0)
+def stacked(numbers: list[jax.Array]) -> jax.Array:
+    """`f32[K, ...]`, of truth values and numbers `[...]`."""
+    return jnp.stack([jnp.asarray(number, jnp.float32) for number in numbers])

@@ -3,40 +3,20 @@
 from __future__ import annotations
 
 import itertools
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from jaxvrp.envs.truck_and_drone.env import TruckAndDrone
-from jaxvrp.envs.truck_and_drone.instance import Instance, from_origin, load, origins_of
+from jaxvrp.envs.truck_and_drone.instance import Instance, from_origin, origins_of
 from jaxvrp.envs.truck_and_drone.operations import Operation
 from jaxvrp.envs.truck_and_drone.played import Leg, Plan
 from jaxvrp.io import plan_files
 from jaxvrp.io.origin import told, told_entries
-from jaxvrp.io.problem_files import FileFormat, UnknownFormatError, read_problems
-
-SAVED = {".npz": FileFormat("jaxvrp.envs.tsp_drone.save", load)}
 
 FORMAT = "jaxvrp-tsp-drone-plan-1"
 
 COLUMNS = ("who", "leave", "arrive", "from", "to", "serves", "with_drone")
 """Of a way, and of the table."""
-
-
-def problems_of_kind(
-    path: str | os.PathLike, formats: Mapping[str, FileFormat], *, has_windows: bool
-) -> list[Instance]:
-    """The problems of a file in one of these formats, with time windows or without.
-
-    Raises:
-        ValueError: another ending, problems of the other kind, or a damaged file; one line.
-        OSError: it cannot be read.
-    """
-    found = read_problems(path, formats, lambda instance: instance.exists.shape[:-1])
-    if any(instance.has_windows != has_windows for instance in found):
-        env = "tsp_drone" if has_windows else "truck_drone_tours"
-        raise UnknownFormatError(f"{path} has {'no ' * has_windows}time windows; make '{env}' to solve it")
-    return found
 
 
 def parameters_of(instance: Instance, env: TruckAndDrone) -> dict[str, Any]:

@@ -55,7 +55,7 @@ def lay_out(plan: Plan, dpi: float = DPI, fig: Any = None) -> PlanFigure:
 
 def summary(plan: Plan) -> str:
     """Makespan, sorties and waiting, in a line; with time windows cost, tours and sorties."""
-    if plan.instance.has_windows:
+    if plan.is_priced:
         return f"cost {plan.report.cost:.5g}   |   {len(plan.tours)} tours   |   {plan.sorties} sorties"
     waits = f"truck waits {rounded(plan.waited(TRUCK), 3)}, drone {rounded(plan.waited(DRONE), 3)}"
     return f"makespan {rounded(plan.report.cost, 5)}   |   {plan.sorties} sorties   |   {waits}"
@@ -68,7 +68,7 @@ def rounded(value: float, digits: int) -> str:
 
 def _colour(plan: Plan, who: str, tour: int) -> str:
     """That of the vehicle; with time windows that of the tandem."""
-    return SERIES[(tour if plan.instance.has_windows else plan.vehicles.index(who)) % len(SERIES)]
+    return SERIES[(tour if plan.is_priced else plan.vehicles.index(who)) % len(SERIES)]
 
 
 def draw_map(plan: Plan, axes: Any) -> None:
@@ -120,11 +120,7 @@ def draw_chart(plan: Plan, axes: Any) -> None:
             bar(who, leg.tour, leg.leave, leg.arrive, color=PALE, edgecolor="white")
     for wait in plan.waits:
         bar(wait.who, wait.tour, wait.since, wait.until, facecolor="white", edgecolor=EDGE, hatch="////")
-    labels = {
-        row(who, tour): f"{who} {tour + 1}" if plan.instance.has_windows else who
-        for tour in tours
-        for who in plan.vehicles
-    }
+    labels = {row(who, tour): f"{who} {tour + 1}" if plan.is_priced else who for tour in tours for who in plan.vehicles}
     axes.set(
         yticks=list(labels),
         yticklabels=list(labels.values()),
@@ -137,7 +133,7 @@ def draw_chart(plan: Plan, axes: Any) -> None:
 def map_keys(plan: Plan) -> list[Any]:
     """Legend entries of the map."""
     entry = pictures.legend_entry
-    if plan.instance.has_windows:
+    if plan.is_priced:
         tandems = [
             entry(linestyle="-", color=_colour(plan, TRUCK, tour), label=f"tandem {tour + 1}")
             for tour in range(min(len(plan.tours), len(SERIES)))

@@ -61,6 +61,7 @@ class Plan:
     tours: tuple[tuple[Operation, ...], ...]  # one without time windows
     end: float  # when all are back
     vehicles: tuple[str, ...] = (TRUCK, DRONE)  # the truck first
+    is_priced: bool = False  # tours of tandems, at a price
 
     @property
     def nodes(self) -> np.ndarray:
@@ -88,7 +89,7 @@ class Plan:
         node = leg.node
         is_server = node != 0 and self.served_by[node] == leg.who
         # With time windows nothing is visited again, and service may begin after the arrival.
-        return is_server and (self.instance.has_windows or bool(np.isclose(self.served_at[node], leg.arrive)))
+        return is_server and (self.is_priced or bool(np.isclose(self.served_at[node], leg.arrive)))
 
     def waited(self, who: str) -> float:
         """How long the truck, or all drones, waited, in all."""

@@ -1,163 +1,17 @@
-"""Why actions of the truck and its drone are masked in `tsp_drone`, by the rules of their masks."""
+"""Why actions of truck and drone are masked, by role."""
 
 from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
 
-from jaxvrp.envs.truck_and_drone import tandems
-from jaxvrp.envs.truck_and_drone.env import DRONE, TRUCK, TruckAndDrone
-from jaxvrp.envs.truck_and_drone.instance import drone_distance
-from jaxvrp.envs.truck_and_drone.rules import SLACK, nodes_ahead, way_back
-from jaxvrp.envs.truck_and_drone.state import State
-from jaxvrp.show.reasons import Candidates, Cause, Kind, Reasons, first_cause
+from jaxvrp.envs.truck_and_drone.env import DRONE, TRUCK
+from jaxvrp.show.reasons import Cause
 
 
-class Why(Kind):
-    """What forbids an action."""
-
-    ALLOWED = ""
-    OTHERS_TURN = "the other one's turn"
-    MISSING = "no such customer"
-    IS_DEPOT = "the depot is no customer"
-    SERVED = "served already"
-    NO_FLY = "not for the drone"
-    AWAY = "the drone is away"
-    ON_BOARD = "the drone is on board"
-    FLIGHT_TOO_LONG = "flight {amount} too long, to the nearest node to meet at"
-    NO_MEETING = "no node would be left to meet at"
-    MEETS_TOO_FAR = "a meeting here is {amount} beyond the drone's range"
-    MUST_MEET = "the truck waits here to meet the drone"
-    NO_LATER = "the truck comes to no later node within the drone's range"
-    CUSTOMERS_LEFT = "customers are left: {amount}"
-    DRONES = "the drone is on its way there"
-    TOO_FAR_TO_MEET = "a meeting there is {amount} beyond the drone's range"
-    TOO_FULL = "the tandem would carry {amount} too much"
-    NOT_IN_TIME = "afterwards a window, the endurance or the horizon would be exceeded by {amount}"
-    NONE_SERVED = "the truck has served no customer of this tour"
-    TO_MEET_HERE = "the truck is at the depot, to meet the drone"
-
-
-def reasons_of(env: TruckAndDrone) -> Reasons:
-    """Of an environment with its switches."""
-    words = [kind.words for kind in Why]
-    return Reasons(words, lambda state: explain(state, allow_revisits=env.allow_revisits))
-
-
-def explain(state: State, *, allow_revisits: bool) -> dict[str, Cause]:
-    """`{"drone": Cause [1, n + 2], "truck": Cause [1, n]}`; flights beyond `max_flight`, in its unit."""
-    if state.tours is not None:
-        return _explain_tours(state)
-    instance, shape = state.instance, state.served.shape
-    nodes = jnp.arange(shape[0], dtype=jnp.int32)
-    # How far a meeting at each node is beyond the range of the drone that is away.
-    excess = state.flight + drone_distance(instance, state.drone_customer, nodes) - instance.max_flight
-    decides_in_the_air = state.is_drones_turn & state.is_away
-    is_last = ~(allow_revisits | (state.in_range & nodes_ahead(state)).any())
-    stay = first_cause(
-        [(decides_in_the_air & state.must_meet, Why.MUST_MEET, 0.0), (decides_in_the_air & is_last, Why.NO_LATER, 0.0)],
-        (1,),
-    )
-    meet = first_cause(
-        [
-            (~state.is_drones_turn, Why.OTHERS_TURN, 0.0),
-            (~state.is_away, Why.ON_BOARD, 0.0),
-            (~state.in_range[state.truck_node], Why.MEETS_TOO_FAR, excess[state.truck_node]),
-        ],
-        (1,),
-    )
-    serve = first_cause(_of_customers(state, nodes, allow_revisits), shape)
-    drone = tuple(jnp.concatenate(parts) for parts in zip(stay, meet, serve, strict=True))
-    truck = first_cause(_of_nodes(state, nodes, excess, allow_revisits), shape)
-    return _by_role(drone, truck)
-
-
-def _by_role(drone: tuple[jax.Array, ...], truck: tuple[jax.Array, ...]) -> dict[str, Cause]:
+def causes(drone: tuple[jax.Array, ...], truck: tuple[jax.Array, ...]) -> dict[str, Cause]:
+    """`{"drone": Cause [1, n + 2], "truck": Cause [1, n]}` of kinds and amounts of each."""
     return {
         role: Cause(kind[None], amount[None], jnp.zeros_like(kind)[None])
         for role, (kind, amount) in {DRONE: drone, TRUCK: truck}.items()
     }
-
-
-def _explain_tours(state: State) -> dict[str, Cause]:
-    """With time windows: what is forbidden stands in the masks, why by the limit that is exceeded."""
-    assert state.tours is not None
-    instance, nodes, here = state.instance, jnp.arange(state.served.shape[0], dtype=jnp.int32), state.truck_node
-    ours, allowed = state.is_drones_turn, tandems.drone_allowed(state)
-    always = jnp.ones((), bool)
-    at_once, later = tandems.late_in_the_air(state)
-    excess = state.tours.load + instance.demand - instance.truck_capacity
-    too_full = excess > tandems.LOAD_SLACK * instance.truck_capacity
-    stay = first_cause([(here == 0, Why.TO_MEET_HERE, 0.0), (always, Why.NOT_IN_TIME, later)], (1,))
-    meet = first_cause(
-        [(~ours, Why.OTHERS_TURN, 0.0), (~state.is_away, Why.ON_BOARD, 0.0), (always, Why.NOT_IN_TIME, at_once)], (1,)
-    )
-    late = tandems.late_by_launch(state)
-    serve = first_cause(
-        [
-            (~ours, Why.OTHERS_TURN, 0.0),
-            (state.is_away, Why.AWAY, 0.0),
-            (nodes == 0, Why.IS_DEPOT, 0.0),
-            (~instance.exists, Why.MISSING, 0.0),
-            (state.served, Why.SERVED, 0.0),
-            (instance.no_fly, Why.NO_FLY, 0.0),
-            (too_full, Why.TOO_FULL, excess),
-            (jnp.isinf(late), Why.NO_MEETING, 0.0),
-            (always, Why.NOT_IN_TIME, late),
-        ],
-        nodes.shape,
-    )
-    way = tandems.late_by_way(state)
-    drive = first_cause(
-        [
-            (ours, Why.OTHERS_TURN, 0.0),
-            ((nodes == 0) & (here == 0), Why.NONE_SERVED, 0.0),
-            (state.is_away & (nodes == state.drone_customer), Why.DRONES, 0.0),
-            (~instance.exists, Why.MISSING, 0.0),
-            ((nodes != 0) & state.served, Why.SERVED, 0.0),
-            (too_full, Why.TOO_FULL, excess),
-            (jnp.isinf(way), Why.NO_MEETING, 0.0),
-            (always, Why.NOT_IN_TIME, way),
-        ],
-        nodes.shape,
-    )
-    drone = tuple(jnp.concatenate(parts) for parts in zip(stay, meet, serve, strict=True))
-    forbidden = ~allowed, ~tandems.truck_allowed(state)
-    return _by_role(
-        *(
-            tuple(jnp.where(is_forbidden, part, 0) for part in parts)
-            for is_forbidden, parts in zip(forbidden, (drone, drive), strict=True)
-        )
-    )
-
-
-def _of_customers(state: State, nodes: jax.Array, allow_revisits: bool) -> Candidates:
-    """Of the drone's actions to fly to customers."""
-    instance, back = state.instance, way_back(state, allow_revisits=allow_revisits)
-    flight = drone_distance(instance, state.truck_node, nodes) + back
-    return [
-        (~state.is_drones_turn, Why.OTHERS_TURN, 0.0),
-        (state.is_away, Why.AWAY, 0.0),
-        (nodes == 0, Why.IS_DEPOT, 0.0),
-        (~instance.exists, Why.MISSING, 0.0),
-        (state.served, Why.SERVED, 0.0),
-        (instance.no_fly, Why.NO_FLY, 0.0),
-        (~jnp.isfinite(back), Why.NO_MEETING, 0.0),
-        (flight > instance.max_flight * (1.0 + SLACK), Why.FLIGHT_TOO_LONG, flight - instance.max_flight),
-    ]
-
-
-def _of_nodes(state: State, nodes: jax.Array, excess: jax.Array, allow_revisits: bool) -> Candidates:
-    """Of the truck's actions."""
-    left = jnp.sum(~state.served)
-    visited = state.served & ~((nodes == 0) & (left == 0))
-    meets = state.is_away & allow_revisits
-    return [
-        (state.is_drones_turn & (nodes != 0), Why.OTHERS_TURN, 0.0),
-        (state.is_drones_turn, Why.ALLOWED, 0.0),
-        (~state.instance.exists, Why.MISSING, 0.0),
-        (state.is_away & (nodes == state.drone_customer), Why.DRONES, 0.0),
-        (meets & state.served & ~state.in_range, Why.TOO_FAR_TO_MEET, excess),
-        (~meets & visited & (nodes == 0), Why.CUSTOMERS_LEFT, left),
-        (~meets & visited, Why.SERVED, 0.0),
-    ]

@@ -31,10 +31,10 @@ import numpy as np
 from jaxvrp.envs.truck_and_drone import played
 from jaxvrp.envs.truck_and_drone.env import TruckAndDrone
 from jaxvrp.envs.truck_and_drone.played import DRONE, TRUCK, Plan, actions_of, instance_of, operations_of
-from jaxvrp.envs.truck_and_drone.reasons import reasons_of
 from jaxvrp.envs.truck_and_drone.state import State
 from jaxvrp.episodes import until_end
 from jaxvrp.show.common import as_json, as_json_float32, common_entries
+from jaxvrp.show.reasons import Reasons
 from jaxvrp.show.schema import (
     POINT,
     boolean,
@@ -52,11 +52,16 @@ SCRIPT = Path(__file__).with_name("replay.js")
 
 
 def export_episode(
-    follow: Callable[..., Plan], env: TruckAndDrone, states: State, actions: Mapping[str, Any] | None = None
+    follow: Callable[..., Plan],
+    tours_of: Callable[[State], list[int]],
+    reasons_of: Callable[[Any], Reasons],
+    env: TruckAndDrone,
+    states: State,
+    actions: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """See `jaxvrp.show.export_episode`; actions that are not given are read off the states.
 
-    `follow` is `from_operations` of the environment.
+    `follow` is `from_operations` of the environment, `tours_of` the tour of each state, `reasons_of` its reasons.
     """
     states = until_end(states)
     plan = follow(instance_of(states), operations_of(states), allow_revisits=env.allow_revisits)
@@ -68,9 +73,9 @@ def export_episode(
         states,
         actions_of(states, last) if actions is None else actions,
         kind="tsp_drone",
-        title=f"{'Tandems' if env.windows else 'Truck and drone'}: {len(plan.nodes) - 1} customers",
+        title=f"{'Tandems' if plan.is_priced else 'Truck and drone'}: {len(plan.nodes) - 1} customers",
         action_names=names,
-        step_entries=[_step_entry(states, index) for index in range(last + 1)],
+        step_entries=[_step_entry(states, index, tour) for index, tour in enumerate(tours_of(states))],
         reasons=reasons_of(env),
     )
     unserved = [node for node in plan.nodes.tolist() if not states.served[-1, node]]
@@ -80,7 +85,7 @@ def export_episode(
         **drawn(plan),
         "tours": len(plan.tours),
         "makespan": as_json_float32(plan.end),
-        "cost": as_json_float32(plan.report.cost) if env.windows else None,
+        "cost": as_json_float32(plan.report.cost) if plan.is_priced else None,
         "verdict": played.verdict(plan.report),
         # A whole episode serves all customers; this is for episodes that were cut off.
         "shortfalls": {"title": "Not served", "entries": [{"name": places[node], "why": why} for node in unserved]},
@@ -127,7 +132,7 @@ def drawn(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _step_entry(states: State, index: int) -> dict[str, Any]:
+def _step_entry(states: State, index: int, tour: int) -> dict[str, Any]:
     """What the entry of the state with this index says of the world."""
     customer = int(states.drone_customer[index]) if states.is_away[index] else None
     return {
@@ -137,7 +142,7 @@ def _step_entry(states: State, index: int) -> dict[str, Any]:
         "turn": DRONE if states.is_drones_turn[index] else TRUCK,
         "customer": customer,
         "served": int((states.served[index] & states.instance.exists[index])[1:].sum()),
-        "tour": 0 if states.tours is None else int((states.tours.tandems_left[0] - states.tours.tandems_left)[index]),
+        "tour": tour,
     }
 
 

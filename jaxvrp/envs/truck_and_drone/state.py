@@ -1,4 +1,4 @@
-"""Where an episode stands."""
+"""Where an episode of truck and drone stands."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import jax
 from flax import struct
 
 from jaxvrp import fields
-from jaxvrp.envs.truck_and_drone.instance import Figures, Instance
+from jaxvrp.envs.truck_and_drone.instance import Instance
+from jaxvrp.envs.truck_and_drone.legs import Figures
 from jaxvrp.notebook import NotebookStill
 
 
@@ -23,15 +24,6 @@ class Totals(struct.PyTreeNode):
     waiting_truck: jax.Array  # `f32[]`, time that the truck waited for the drone
     waiting_drone: jax.Array  # `f32[]`, time that the drone waited for the truck
     invalid_actions: jax.Array  # `i32[]`, actions that were executed as something else
-
-
-class Tours(struct.PyTreeNode):
-    """Where the tours of tandems stand; those drive one after the other."""
-
-    tandems_left: jax.Array  # `i32[]`, that have not come home, the one under way included
-    load: jax.Array  # `f32[]`, what the tandem under way has served, truck and drone together
-    cost: jax.Array  # `f32[]`, money paid so far
-    waiting: jax.Array  # `f32[]`, time that trucks and drones waited for windows to open
 
 
 class State(NotebookStill, struct.PyTreeNode):
@@ -55,4 +47,3 @@ class State(NotebookStill, struct.PyTreeNode):
     totals: Totals  # of the episode
     step: jax.Array  # `i32[]`
     done: jax.Array  # `bool[]`
-    tours: Tours | None = None  # of tandems; None for one truck and its drone

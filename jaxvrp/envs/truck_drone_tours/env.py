@@ -9,13 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxvrp import fields
-from jaxvrp.envs.truck_and_drone import rules
 from jaxvrp.envs.truck_and_drone.env import DRONE, TRUCK, TruckAndDrone
-from jaxvrp.envs.truck_and_drone.instance import Instance, as_float32, figures_of, pad
-from jaxvrp.envs.truck_and_drone.reward import step_reward, unserved_penalty
-from jaxvrp.envs.truck_and_drone.state import State
+from jaxvrp.envs.truck_and_drone.instance import as_float32, pad
+from jaxvrp.envs.truck_drone_tours import observation, rules
 from jaxvrp.envs.truck_drone_tours.problem.generator import generate
-from jaxvrp.spaces import ByRole
+from jaxvrp.envs.truck_drone_tours.problem.instance import Instance
+from jaxvrp.envs.truck_drone_tours.rules import State
+from jaxvrp.spaces import ByRole, Feature
 
 
 class TruckDroneTours(TruckAndDrone):
@@ -28,7 +28,7 @@ class TruckDroneTours(TruckAndDrone):
     endurance and horizon.
 
     Entities: the nodes, what never changes (11 numbers each) and what does (11); beside these both see a context of 22
-    numbers, their observation: `jaxvrp.envs.truck_and_drone.observation`. With `observation="flat"` all of it is one
+    numbers, their observation: `jaxvrp.envs.truck_drone_tours.observation`. With `observation="flat"` all of it is one
     vector, `f32[22 + 22 n]`.
 
     Reward, shared: minus the cost of the ways as they are driven and flown, or all of it on the last step
@@ -45,7 +45,9 @@ class TruckDroneTours(TruckAndDrone):
     what is generated do not count for instances from elsewhere.
     """
 
-    windows: ClassVar[bool] = True
+    context_features: ClassVar[tuple[Feature, ...]] = observation.CONTEXT
+    static_features: ClassVar[tuple[Feature, ...]] = observation.STATIC
+    dynamic_features: ClassVar[tuple[Feature, ...]] = observation.DYNAMIC
     allow_revisits: ClassVar[bool] = False
 
     num_tandems: int = fields.size(0, minimum=0, help="most tours; 0: as many as customers")
@@ -95,20 +97,40 @@ class TruckDroneTours(TruckAndDrone):
 
     def init_state(self, instance: Instance) -> State:
         """The first tandem at the depot; a smaller instance is padded, a larger one is a ValueError."""
-        if not instance.has_windows:
+        if not isinstance(instance, Instance):
             raise ValueError("the instance has no time windows; make 'tsp_drone' to play it")
-        padded = pad(as_float32(instance), self.num_nodes)
-        return rules.begin(padded, figures_of(padded), num_tandems=self.most_tours)
+        return rules.begin(pad(as_float32(instance), self.num_nodes), self.most_tours)
+
+    def transition(self, state: State, action: ByRole, num_invalid: jax.Array) -> State:
+        """One turn of the agent that decides, drone or truck."""
+        return rules.advance(state, action[DRONE][0], action[TRUCK][0], num_invalid)
+
+    def action_mask(self, state: State) -> ByRole:
+        """`{"drone": bool[1, n + 2], "truck": bool[1, n]}`."""
+        return {DRONE: rules.drone_allowed(state)[None], TRUCK: rules.truck_allowed(state)[None]}
+
+    def context(self, state: State) -> list[jax.Array]:
+        """The numbers of `CONTEXT`."""
+        return observation.context(state, self.action_mask(state)[DRONE][0])
+
+    def static_planes(self, state: State) -> list[jax.Array]:
+        """The numbers of `STATIC`."""
+        return observation.static_planes(state)
+
+    def dynamic_planes(self, state: State, present: jax.Array) -> list[jax.Array]:
+        """The numbers of `DYNAMIC`."""
+        mask = self.action_mask(state)
+        return observation.dynamic_planes(state, mask[DRONE][0], mask[TRUCK][0], present)
 
     def reward(self, state: State) -> ByRole:
         """`{"drone": f32[1], "truck": f32[1]}`, the same for both, see the class."""
-        paid = step_reward(state, kind=self.reward_kind) - unserved_penalty(state, self.unserved_price)
+        fine = jnp.where(state.done, self.unserved_price * jnp.sum(~state.served), 0.0)
+        paid = self.paid(state, state.tours.cost) - fine
         return {DRONE: paid[None], TRUCK: paid[None]}
 
     def metrics(self, state: State) -> dict[str, jax.Array]:
         """See the class; all `f32[]`."""
         tours = state.tours
-        assert tours is not None
         totals = {
             "travel_cost": tours.cost,
             "tours": self.most_tours - tours.tandems_left,

@@ -11,16 +11,18 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxvrp.envs.truck_and_drone.instance import Instance
-from jaxvrp.envs.truck_and_drone.plan import COLUMNS, SAVED, as_json, common_entries, problems_of_kind, routes, way
+from jaxvrp.envs.truck_and_drone.inspection import flown_customers, least_legs
+from jaxvrp.envs.truck_and_drone.plan import COLUMNS, as_json, common_entries, routes, way
 from jaxvrp.envs.truck_and_drone.played import operations_of
 from jaxvrp.envs.truck_drone_tours.env import TruckDroneTours
 from jaxvrp.envs.truck_drone_tours.played import from_operations
+from jaxvrp.envs.truck_drone_tours.problem.instance import Instance, load
 from jaxvrp.envs.truck_drone_tours.problem.kuo import assumed_by_kuo, read_kuo
 from jaxvrp.episodes import Episode
-from jaxvrp.io.problem_files import FileFormat
+from jaxvrp.io.problem_files import FileFormat, read_problems
+from jaxvrp.plausible import degrees, extent, out_of_reach, paces
 from jaxvrp.show.sheets import plan_sheets
-from jaxvrp.toolbox import Sheet
+from jaxvrp.toolbox import Inspection, Sheet
 
 TOUR_COLUMNS = ("tour", *COLUMNS)
 """Of a way, and of the table."""
@@ -40,8 +42,9 @@ def read_tours(path: str | os.PathLike, **given: Any) -> list[Instance]:
         ValueError: another ending, no time windows, or a damaged file; one line.
         OSError: it cannot be read.
     """
-    formats = {".csv": FileFormat("Kuo", functools.partial(read_kuo, **given)), **SAVED}
-    return problems_of_kind(path, formats, has_windows=True)
+    kuo, saved = functools.partial(read_kuo, **given), FileFormat("jaxvrp.envs.truck_drone_tours.save", load)
+    formats = {".csv": FileFormat("Kuo", kuo), ".npz": saved}
+    return read_problems(path, formats, lambda instance: instance.exists.shape[:-1])
 
 
 def weighed(instance: Instance, env: TruckDroneTours) -> TruckDroneTours:
@@ -78,3 +81,17 @@ def sheets_of(instance: Instance, plan: Mapping[str, Any]) -> list[Sheet]:
     ways = [{**way, "who": f"{way['who']} {way['tour']}"} for way in plan["ways"]]
     shown = [{name: value for name, value in way.items() if name != "tour"} for way in ways]
     return plan_sheets({"ways": shown, "routes": plan["routes"]})
+
+
+def inspect(instance: Instance, env: TruckDroneTours) -> Inspection:
+    """Warnings about one problem with the numbers of its file, as if its units had been mixed."""
+    del env
+    places = np.asarray(instance.locs, np.float64)
+    if found := tuple(degrees(places, "node 0")):
+        return Inspection(warnings=found)
+    speeds = {f"{who} speed": 1.0 / float(getattr(instance, f"{who}_pace")) for who in ("truck", "drone")}
+    horizon, shown = float(instance.closes[0] - instance.opens[0]), "{:.4g}".format
+    fast = paces(speeds, lambda speed: f"{shown(speed)} in a unit of time", extent(places), horizon, shown)
+    flown = flown_customers(instance)
+    needs = 2 * float(instance.drone_pace) * least_legs(instance, flown) + instance.service[flown]
+    return Inspection(warnings=(*fast, *out_of_reach("endurance", float(instance.endurance), needs)))

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import jax
 import numpy as np
 
-from jaxvrp.envs.truck_and_drone.instance import Instance
 from jaxvrp.envs.truck_and_drone.matrices import Matrices
 from jaxvrp.envs.truck_and_drone.operations import Operation
 from jaxvrp.envs.truck_and_drone.played import DRONE, TRUCK, Leg, Plan, Wait, aboard, is_wait
+from jaxvrp.envs.truck_drone_tours.problem.instance import Instance
 from jaxvrp.envs.truck_drone_tours.problem.report import tours_report
 
 
@@ -37,7 +37,7 @@ def from_operations(instance: Instance, operations: Sequence[Operation], *, allo
     waits = tuple(wait for each in moves for wait in each.waits)
     kept = tuple(tuple(tour) for tour in tours)
     end = max(report.end.tolist(), default=0.0)
-    return Plan(instance, report, legs, waits, tuple(served_by), served_at, served_in, kept, end)
+    return Plan(instance, report, legs, waits, tuple(served_by), served_at, served_in, kept, end, is_priced=True)
 
 
 class _Moves:

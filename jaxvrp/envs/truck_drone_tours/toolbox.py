@@ -7,19 +7,26 @@ import os
 
 from jaxvrp.envs.truck_and_drone import notebook, plan_figure, replay
 from jaxvrp.envs.truck_and_drone.greedy import NearestNeighbourActor
-from jaxvrp.envs.truck_and_drone.inspection import inspect
-from jaxvrp.envs.truck_and_drone.instance import Instance, void_beyond
+from jaxvrp.envs.truck_and_drone.instance import void_beyond
 from jaxvrp.envs.truck_and_drone.plan import instance_of, label_episode, parameters_of
 from jaxvrp.envs.truck_and_drone.played import instance_of as instance_of_states
 from jaxvrp.envs.truck_and_drone.played import operations_of
-from jaxvrp.envs.truck_and_drone.state import State
 from jaxvrp.envs.truck_drone_tours import plan
 from jaxvrp.envs.truck_drone_tours.baselines.annealing import search_episode
 from jaxvrp.envs.truck_drone_tours.baselines.planner import AnnealedToursActor
 from jaxvrp.envs.truck_drone_tours.env import TruckDroneTours
 from jaxvrp.envs.truck_drone_tours.played import from_operations
+from jaxvrp.envs.truck_drone_tours.problem.instance import Instance
+from jaxvrp.envs.truck_drone_tours.reasons import reasons_of
+from jaxvrp.envs.truck_drone_tours.rules import State
 from jaxvrp.io import plan_files
 from jaxvrp.toolbox import Headline, InstanceFiles, Padding, ReplayKind, Toolbox
+
+
+def tours_of_states(states: State) -> list[int]:
+    """The tour of each state."""
+    left = states.tours.tandems_left
+    return (left[0] - left).tolist()
 
 
 def render_episode(env: TruckDroneTours, states: State, path: str | os.PathLike) -> None:
@@ -44,13 +51,17 @@ TOOLBOX = Toolbox(
         Headline("unserved", "unserved"),
     ),
     renderer=render_episode,
-    replay=ReplayKind(functools.partial(replay.export_episode, from_operations), replay.check_episode, replay.SCRIPT),
+    replay=ReplayKind(
+        functools.partial(replay.export_episode, from_operations, tours_of_states, reasons_of),
+        replay.check_episode,
+        replay.SCRIPT,
+    ),
     instances=InstanceFiles(
         read=plan.read_tours,
         assumed=plan.assumed,
         parameters=parameters_of,
         plan=plan.plan_of,
-        inspect=inspect,
+        inspect=plan.inspect,
         write_plan=plan_files.table_writer("ways", plan.TOUR_COLUMNS),
         instance=instance_of,
         weighed=plan.weighed,
@@ -59,5 +70,5 @@ TOOLBOX = Toolbox(
         sheets=plan.sheets_of,
     ),
     paddings={"num_nodes": Padding(void_beyond)},
-    still=notebook.draw_state,
+    still=lambda state: notebook.draw_state(state, lambda state: f"{int(state.tours.tandems_left)} tandems left, "),
 )

@@ -9,13 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxvrp import fields
-from jaxvrp.envs.truck_and_drone import rules
+from jaxvrp.envs.truck_and_drone import observation
 from jaxvrp.envs.truck_and_drone.env import DRONE, TRUCK, TruckAndDrone
-from jaxvrp.envs.truck_and_drone.instance import Instance, as_float32, figures_of, pad
-from jaxvrp.envs.truck_and_drone.reward import step_reward
-from jaxvrp.envs.truck_and_drone.state import State
+from jaxvrp.envs.truck_and_drone.instance import Instance, as_float32, pad
+from jaxvrp.envs.tsp_drone import rules
 from jaxvrp.envs.tsp_drone.problem.generator import LAYOUTS, generate
-from jaxvrp.spaces import ByRole
+from jaxvrp.envs.tsp_drone.rules import State
+from jaxvrp.spaces import ByRole, Feature
 
 
 class TspDrone(TruckAndDrone):
@@ -28,9 +28,9 @@ class TspDrone(TruckAndDrone):
 
     Entities: the nodes, what never changes (7 numbers each) and what does (10); beside these both see a context of 18
     numbers, their observation. Names and meanings: `STATIC`, `DYNAMIC`, `CONTEXT` of
-    `jaxvrp.envs.truck_and_drone.observation`, or the tables of the documentation. The units are the instance's own: S, its
-    extent (the largest |x - x0| or |y - y0| from the depot), H, the truck's time from the depot to the farthest node,
-    F, the largest drone distance from the depot. With `observation="flat"` all of it is one vector,
+    `jaxvrp.envs.truck_and_drone.observation`, or the tables of the documentation. The units are the instance's own:
+    S, its extent (the largest |x - x0| or |y - y0| from the depot), H, the truck's time from the depot to the farthest
+    node, F, the largest drone distance from the depot. With `observation="flat"` all of it is one vector,
     `f32[18 + 17 n]`: the context, then each feature of all nodes; the global observation is the same.
 
     Reward, shared: minus the growth of the clock (`reward="dense"`), or all of it on the last step (`"sparse"`); both
@@ -45,7 +45,9 @@ class TspDrone(TruckAndDrone):
     `observation`. Those that say what is generated do not count for instances from elsewhere.
     """
 
-    windows: ClassVar[bool] = False
+    context_features: ClassVar[tuple[Feature, ...]] = observation.CONTEXT
+    static_features: ClassVar[tuple[Feature, ...]] = observation.STATIC
+    dynamic_features: ClassVar[tuple[Feature, ...]] = observation.DYNAMIC
 
     layout: str = fields.choice("corner", LAYOUTS, help="where generated nodes lie")
     allow_revisits: bool = fields.switch(True, help="truck and drone may meet at nodes that are served already")
@@ -69,14 +71,37 @@ class TspDrone(TruckAndDrone):
 
     def init_state(self, instance: Instance) -> State:
         """Both at the depot; a smaller instance is padded, a larger one is a ValueError."""
-        if instance.has_windows:
+        if type(instance) is not Instance:
             raise ValueError("the instance has time windows; make 'truck_drone_tours' to play it")
-        padded = pad(as_float32(instance), self.num_nodes)
-        return rules.begin(padded, figures_of(padded))
+        return rules.begin(pad(as_float32(instance), self.num_nodes))
+
+    def transition(self, state: State, action: ByRole, num_invalid: jax.Array) -> State:
+        """One turn of the agent that decides, drone or truck."""
+        return rules.advance(state, action[DRONE][0], action[TRUCK][0], num_invalid)
+
+    def action_mask(self, state: State) -> ByRole:
+        """`{"drone": bool[1, n + 2], "truck": bool[1, n]}`."""
+        return {
+            DRONE: rules.drone_allowed(state, allow_revisits=self.allow_revisits)[None],
+            TRUCK: rules.truck_allowed(state, allow_revisits=self.allow_revisits)[None],
+        }
+
+    def context(self, state: State) -> list[jax.Array]:
+        """The numbers of `CONTEXT`."""
+        return observation.context(state, self.action_mask(state)[DRONE][0], state.figures.horizon)
+
+    def static_planes(self, state: State) -> list[jax.Array]:
+        """The numbers of `STATIC`."""
+        return observation.static_planes(state)
+
+    def dynamic_planes(self, state: State, present: jax.Array) -> list[jax.Array]:
+        """The numbers of `DYNAMIC`."""
+        mask = self.action_mask(state)
+        return observation.dynamic_planes(state, mask[DRONE][0], mask[TRUCK][0], present, state.figures.horizon)
 
     def reward(self, state: State) -> ByRole:
         """`{"drone": f32[1], "truck": f32[1]}`, the same for both, see the class."""
-        paid = step_reward(state, kind=self.reward_kind)[None]
+        paid = self.paid(state, state.clock)[None]
         return {DRONE: paid, TRUCK: paid}
 
     def metrics(self, state: State) -> dict[str, jax.Array]:

@@ -10,21 +10,29 @@ from typing import Any
 import jax
 import numpy as np
 
+from jaxvrp.envs.truck_and_drone.inspection import flown_customers, least_legs
 from jaxvrp.envs.truck_and_drone.instance import Instance
 from jaxvrp.envs.truck_and_drone.operations import Operation
-from jaxvrp.envs.truck_and_drone.plan import SAVED, as_json, common_entries, problems_of_kind, routes, way
+from jaxvrp.envs.truck_and_drone.plan import as_json, common_entries, routes, way
 from jaxvrp.envs.truck_and_drone.played import operations_of
+from jaxvrp.envs.tsp_drone.env import TspDrone
 from jaxvrp.envs.tsp_drone.played import from_operations
 from jaxvrp.envs.tsp_drone.problem.agatz import begins_like_agatz, read_agatz
+from jaxvrp.envs.tsp_drone.problem.instance import load
 from jaxvrp.envs.tsp_drone.problem.murray_chu import ENDURANCES, FILES, NODES, read_murray_chu
 from jaxvrp.envs.tsp_drone.problem.one_line import is_one_line, read_one_line
 from jaxvrp.envs.tsp_drone.problem.solution import solution_report
 from jaxvrp.episodes import Episode
 from jaxvrp.io.other_problems import other_problem
-from jaxvrp.io.problem_files import DamagedFileError, FileFormat, with_given
+from jaxvrp.io.problem_files import DamagedFileError, FileFormat, read_problems, with_given
+from jaxvrp.plausible import degrees, out_of_reach
 from jaxvrp.show.schema import list_of, object_with, optional, whole_number
+from jaxvrp.toolbox import Inspection
 
-FORMATS = {".txt": FileFormat("Agatz", read_agatz, begins_like_agatz), **SAVED}
+FORMATS = {
+    ".txt": FileFormat("Agatz", read_agatz, begins_like_agatz),
+    ".npz": FileFormat("jaxvrp.envs.tsp_drone.save", load),
+}
 
 
 def assumed(path: str | os.PathLike, **given: Any) -> dict[str, Any]:
@@ -52,7 +60,7 @@ def read_instances(path: str | os.PathLike, **given: float) -> list[Instance]:
             return read_one_line(path, **given)
         except ValueError as error:
             raise DamagedFileError(str(error)) from None
-    return problems_of_kind(path, FORMATS, has_windows=False)
+    return read_problems(path, FORMATS, lambda instance: instance.exists.shape[:-1])
 
 
 def _of_folder(folder: Path, endurance: float | None = None, **given: float) -> list[Instance]:
@@ -93,3 +101,12 @@ def recompute(instance: Instance, plan: Mapping[str, Any]) -> dict[str, Any]:
         Operation(each["start"], each["end"], each["fly"], tuple(each["internal"])) for each in plan["operations"]
     ]
     return {"operations": plan["operations"], "makespan": solution_report(instance, operations, strict=True).cost}
+
+
+def inspect(instance: Instance, env: TspDrone) -> Inspection:
+    """Warnings about one problem with the numbers of its file, as if its units had been mixed."""
+    del env
+    if instance.truck_time is None and (found := tuple(degrees(np.asarray(instance.locs, np.float64), "node 0"))):
+        return Inspection(warnings=found)
+    legs = least_legs(instance, flown_customers(instance))
+    return Inspection(warnings=tuple(out_of_reach("the longest flight", float(instance.max_flight), 2 * legs)))

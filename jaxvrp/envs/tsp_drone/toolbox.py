@@ -6,7 +6,6 @@ import functools
 
 from jaxvrp.envs.truck_and_drone import notebook, replay
 from jaxvrp.envs.truck_and_drone.greedy import NearestNeighbourActor
-from jaxvrp.envs.truck_and_drone.inspection import inspect
 from jaxvrp.envs.truck_and_drone.instance import void_beyond
 from jaxvrp.envs.truck_and_drone.plan import COLUMNS, instance_of, label_episode, parameters_of
 from jaxvrp.envs.tsp_drone import plan
@@ -15,6 +14,7 @@ from jaxvrp.envs.tsp_drone.baselines.planners import TourActor
 from jaxvrp.envs.tsp_drone.baselines.tours import plan_tours
 from jaxvrp.envs.tsp_drone.pictures.draw import render_episode, render_of_file
 from jaxvrp.envs.tsp_drone.played import from_operations
+from jaxvrp.envs.tsp_drone.reasons import reasons_of
 from jaxvrp.io import plan_files
 from jaxvrp.toolbox import Headline, InstanceFiles, Padding, ProblemSet, ReplayKind, Toolbox
 
@@ -22,7 +22,11 @@ MANY = {"starts": 2, "window": 8, "hasty": True}
 """The local search where it plans by the thousand, at n = 20 ten times as fast as it is defined (`plan_tours`): the
 mean makespan of 256 instances comes to 283.5, and to 282.6 without haste."""
 
-REPLAY = ReplayKind(functools.partial(replay.export_episode, from_operations), replay.check_episode, replay.SCRIPT)
+REPLAY = ReplayKind(
+    functools.partial(replay.export_episode, from_operations, lambda states: [0] * len(states.step), reasons_of),
+    replay.check_episode,
+    replay.SCRIPT,
+)
 
 TOOLBOX = Toolbox(
     baselines={"nearest neighbour": lambda env: NearestNeighbourActor()},
@@ -47,7 +51,7 @@ TOOLBOX = Toolbox(
         assumed=plan.assumed,
         parameters=parameters_of,
         plan=plan.plan_of,
-        inspect=inspect,
+        inspect=plan.inspect,
         write_plan=plan_files.table_writer("ways", COLUMNS),
         instance=instance_of,
         label_episode=label_episode,

@@ -20,11 +20,11 @@ from jaxvrp.envs.dispatch import reasons as dispatch_reasons
 from jaxvrp.envs.dispatch.reasons import Why
 from jaxvrp.envs.pcb.replay import move_outcome
 from jaxvrp.envs.truck_and_drone.instance import as_float32 as tsp_as_float32
-from jaxvrp.envs.truck_and_drone.reasons import Why as TspWhy
 from jaxvrp.envs.truck_drone import reasons as truck_reasons
 from jaxvrp.envs.truck_drone.problem.naming import naming_of
 from jaxvrp.envs.truck_drone.scenarios.truck_drone_basic import TruckDroneBasic
 from jaxvrp.envs.tsp_drone import reasons as tsp_reasons
+from jaxvrp.envs.tsp_drone.reasons import Why as TspWhy
 from jaxvrp.episodes import from_states, record_episode
 from jaxvrp.show import export_episode
 from jaxvrp.show.reasons import shown_amount

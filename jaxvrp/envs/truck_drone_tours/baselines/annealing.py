@@ -18,9 +18,11 @@ import numpy as np
 from flax import struct
 
 from jaxvrp.envs.truck_and_drone.chains import Method, anneal_from, below
-from jaxvrp.envs.truck_and_drone.instance import Instance, as_float32, distance
+from jaxvrp.envs.truck_and_drone.instance import as_float32
+from jaxvrp.envs.truck_and_drone.legs import distance
 from jaxvrp.envs.truck_and_drone.operations import Operation, operations_to_actions
 from jaxvrp.envs.truck_drone_tours.env import TruckDroneTours
+from jaxvrp.envs.truck_drone_tours.problem.instance import Instance
 from jaxvrp.search.stop import Stop
 from jaxvrp.toolbox import Searched
 

@@ -11,11 +11,12 @@ import jax.numpy as jnp
 from jaxvrp.actor import Carry
 from jaxvrp.environment import TimeStep
 from jaxvrp.envs.truck_and_drone.chains import advance, begin
-from jaxvrp.envs.truck_and_drone.instance import Instance, distance, node_indices, truck_time
+from jaxvrp.envs.truck_and_drone.legs import distance, node_indices, truck_time
 from jaxvrp.envs.truck_and_drone.operations import FIRST_SERVE, MEET, STAY_WITH_TRUCK
 from jaxvrp.envs.truck_and_drone.state import State
 from jaxvrp.envs.truck_drone_tours.baselines.annealing import METHOD, SPARE, make_tables
 from jaxvrp.envs.truck_drone_tours.env import TruckDroneTours
+from jaxvrp.envs.truck_drone_tours.problem.instance import Instance
 from jaxvrp.search.annealing import geometric
 
 CHAINS, STEPS = 8, 2400

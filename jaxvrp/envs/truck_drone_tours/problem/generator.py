@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxvrp.envs.truck_and_drone.instance import Instance
+from jaxvrp.envs.truck_drone_tours.problem.instance import Instance
 
 
 def generate(key: jax.Array, parameters: Any) -> Instance:

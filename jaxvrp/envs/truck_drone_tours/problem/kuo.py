@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from jaxvrp.envs.truck_and_drone.instance import Instance, make_instance
+from jaxvrp.envs.truck_drone_tours.problem.instance import Instance, make_instance
 from jaxvrp.io.messages import shown
 from jaxvrp.io.problem_files import with_given
 from jaxvrp.io.text_lines import read_lines

@@ -14,8 +14,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from jaxvrp.envs.truck_and_drone.instance import LATENESS, Instance
+from jaxvrp.envs.truck_and_drone.instance import LATENESS
 from jaxvrp.envs.truck_and_drone.operations import Operation
+from jaxvrp.envs.truck_drone_tours.problem.instance import Instance
 from jaxvrp.io.violations import Violation, summary, violations_of
 
 Tours = Sequence[Sequence[Operation]]
@@ -76,7 +77,7 @@ def tours_report(instance: Instance, tours: Tours, *, strict: bool = False) -> T
     Raises:
         ValueError: the instance is a batch or has no time windows; with `strict`, the violated constraints.
     """
-    if np.ndim(instance.exists) != 1 or not instance.has_windows:
+    if np.ndim(instance.exists) != 1 or not isinstance(instance, Instance):
         raise ValueError("tours are plans for one instance with time windows; give such an instance")
     check = _Check(instance)
     for number, tour in enumerate(tours):

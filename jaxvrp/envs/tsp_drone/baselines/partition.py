@@ -19,7 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from jaxvrp.envs.truck_and_drone.instance import Instance, drone_time, truck_time
+from jaxvrp.envs.truck_and_drone.instance import Instance
+from jaxvrp.envs.truck_and_drone.legs import drone_time, truck_time
 from jaxvrp.envs.truck_and_drone.rules import SLACK
 
 BITS = 32

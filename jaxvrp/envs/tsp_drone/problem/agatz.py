@@ -21,8 +21,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from jaxvrp.envs.truck_and_drone.instance import Instance, make_instance
+from jaxvrp.envs.truck_and_drone.instance import Instance
 from jaxvrp.envs.truck_and_drone.operations import Operation
+from jaxvrp.envs.tsp_drone.problem.instance import make_instance
 from jaxvrp.io.text_lines import Line, is_blank, read_lines
 from jaxvrp.io.whole_files import write_text
 
@@ -105,7 +106,7 @@ def write_agatz(path: str | os.PathLike, instance: Instance) -> None:
         "nodes that do not exist (padding)": not np.asarray(instance.exists).all(),
         "a launch_time or recovery_time": bool(instance.launch_time or instance.recovery_time),
         "matrices of times": instance.truck_time is not None,
-        "time windows": instance.has_windows,
+        "time windows": type(instance) is not Instance,
     }
     found = [reason for reason, holds in reasons.items() if holds]
     if found:

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from jaxvrp.envs.truck_and_drone.instance import Instance, make_instance
+from jaxvrp.envs.truck_and_drone.instance import Instance
+from jaxvrp.envs.tsp_drone.problem.instance import make_instance
 from jaxvrp.io.text_lines import read_lines
 
 ENDURANCES = (20.0, 40.0)

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from jaxvrp.envs.truck_and_drone.instance import Instance, make_instance
+from jaxvrp.envs.truck_and_drone.instance import Instance
+from jaxvrp.envs.tsp_drone.problem.instance import make_instance
 from jaxvrp.io.text_lines import read_lines
 from jaxvrp.io.whole_files import write_text
 

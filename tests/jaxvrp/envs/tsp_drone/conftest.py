@@ -28,12 +28,6 @@ def agatz_folder(published_folder):
 
 
 @pytest.fixture(scope="session")
-def kuo(published_folder):
-    """The folder of Kuo et al.'s instances with time windows."""
-    return published_folder("vrptwd_kuo") / "vrptwd_kuo"
-
-
-@pytest.fixture(scope="session")
 def published(agatz_folder):
     """All `Published` solutions."""
     with (agatz_folder / "best_known.csv").open() as file:

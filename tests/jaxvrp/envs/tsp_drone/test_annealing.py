@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jaxvrp.envs.tsp_drone.baselines.chains import advance, begin
 
 from benchmarks.reference.tsp_drone import least_makespan
 from jaxvrp.envs.truck_and_drone.instance import as_float32
@@ -21,7 +22,6 @@ from jaxvrp.envs.tsp_drone.baselines.annealing import (
     search_episode,
     window_of,
 )
-from jaxvrp.envs.tsp_drone.baselines.chains import advance, begin
 from jaxvrp.envs.tsp_drone.baselines.partition import make_times
 
 

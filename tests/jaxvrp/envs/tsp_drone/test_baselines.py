@@ -11,11 +11,11 @@ import pytest
 
 from jaxvrp import registry
 from jaxvrp.envs.truck_and_drone.instance import as_float32
+from jaxvrp.envs.truck_and_drone.played import operations_of
 from jaxvrp.envs.tsp_drone import Operation, make, make_instance, read_one_line, solution_report, stack
 from jaxvrp.envs.tsp_drone.baselines.partition import make_times, partition_cost, tour_length
 from jaxvrp.envs.tsp_drone.baselines.planners import TourActor, plan_actions
 from jaxvrp.envs.tsp_drone.baselines.tours import all_moves, plan_tours, truck_tours
-from jaxvrp.envs.tsp_drone.played import operations_of
 from jaxvrp.episodes import record_episodes
 
 NODES = 7

@@ -5,9 +5,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from jaxvrp.envs.truck_and_drone import plan_figure
 from jaxvrp.envs.truck_and_drone.instance import as_float32
 from jaxvrp.envs.truck_and_drone.notebook import draw_state
 from jaxvrp.envs.truck_and_drone.plan_figure import lay_out, summary
+from jaxvrp.envs.truck_and_drone.played import DRONE, TRUCK, operations_of
 from jaxvrp.envs.tsp_drone import (
     Operation,
     generate_dataset,
@@ -20,9 +22,8 @@ from jaxvrp.envs.tsp_drone import (
     write_agatz,
     write_operations,
 )
-from jaxvrp.envs.tsp_drone.pictures import plan_figure, render_episode, render_plan
+from jaxvrp.envs.tsp_drone.pictures import render_episode, render_plan
 from jaxvrp.envs.tsp_drone.pictures.__main__ import main
-from jaxvrp.envs.tsp_drone.played import DRONE, TRUCK, operations_of
 
 HEADS = {"png": b"\x89PNG", "SVG": b"<?xml", "pdf": b"%PDF"}
 # The truck waits 4 for the loop, the drone 1 for the truck at the end.

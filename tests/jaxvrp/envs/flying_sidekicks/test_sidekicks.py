@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tests.jaxvrp.envs.flying_sidekicks.exhaustive import Flight, Moment, Search, least_makespan
 
 import jaxvrp
 from benchmarks.quality.tsp_drone import sidekicks
@@ -31,10 +30,11 @@ from jaxvrp.envs.flying_sidekicks import (
 from jaxvrp.envs.flying_sidekicks import replay as replays
 from jaxvrp.envs.flying_sidekicks.instance import as_float32, check, trim
 from jaxvrp.envs.flying_sidekicks.plan import plan_of, read_instances, recompute, row_of, tasks_of
-from jaxvrp.envs.tsp_drone.baselines import chains
+from jaxvrp.envs.truck_and_drone import chains
 from jaxvrp.episodes import record_episodes
 from jaxvrp.io.command_line import UserError
 from jaxvrp.io.problem_files import DamagedFileError
+from tests.jaxvrp.envs.flying_sidekicks.exhaustive import Flight, Moment, Search, least_makespan
 from train import solve
 
 PLACES = np.array([0.0, 4.0, 6.0, 10.0])

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from jaxvrp.envs.truck_and_drone.instance import as_float32
-from jaxvrp.envs.tsp_drone import load, make_instance, pad, read_kuo, save, stack, write_agatz
+from jaxvrp.envs.truck_drone_tours import load, make_instance, pad, read_kuo, save, stack
+from jaxvrp.envs.tsp_drone import write_agatz
 
 FIELDS = {
     "demand": [0, 2, 7],

@@ -9,17 +9,19 @@ import pytest
 
 import jaxvrp
 from jaxvrp.actor import RandomActor
+from jaxvrp.envs.truck_and_drone import plan_figure
+from jaxvrp.envs.truck_and_drone.env import DRONE, TRUCK
 from jaxvrp.envs.truck_and_drone.greedy import NearestNeighbourActor
-from jaxvrp.envs.truck_and_drone.instance import check, void_beyond
+from jaxvrp.envs.truck_and_drone.instance import void_beyond
 from jaxvrp.envs.truck_and_drone.notebook import draw_state
 from jaxvrp.envs.truck_and_drone.operations import Operation
-from jaxvrp.envs.truck_and_drone.reasons import Why, reasons_of
+from jaxvrp.envs.truck_drone_tours import make_instance, operations_to_actions, pad, played
 from jaxvrp.envs.truck_drone_tours.baselines.annealing import tours_of
 from jaxvrp.envs.truck_drone_tours.baselines.planner import AnnealedToursActor
+from jaxvrp.envs.truck_drone_tours.problem.instance import check
 from jaxvrp.envs.truck_drone_tours.problem.report import tours_report
-from jaxvrp.envs.tsp_drone import make_instance, operations_to_actions, pad, played
-from jaxvrp.envs.tsp_drone.env import DRONE, TRUCK
-from jaxvrp.envs.tsp_drone.pictures import plan_figure, render_episode
+from jaxvrp.envs.truck_drone_tours.reasons import Why, reasons_of
+from jaxvrp.envs.truck_drone_tours.toolbox import render_episode
 from jaxvrp.episodes import from_states, play_episodes, record_episodes
 from jaxvrp.show import export_episode
 

@@ -1,4 +1,4 @@
-"""What tandems with time windows may do: their masks, which are exact, and the end of a tour.
+"""The rules of tandems with time windows: one turn, their masks, which are exact, and the end of a tour.
 
 Tandems drive one after the other, everything as early as possible. By the triangle inequality the straight way to a
 meeting, or home, is the earliest and carries the least; so if that one is too late, all others are. An action is
@@ -11,9 +11,13 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from flax import struct
 
-from jaxvrp.envs.truck_and_drone.instance import Figures, Instance, drone_time, node_indices, truck_time
-from jaxvrp.envs.truck_and_drone.state import State, Tours
+from jaxvrp.envs.truck_and_drone import rules
+from jaxvrp.envs.truck_and_drone import state as shared
+from jaxvrp.envs.truck_and_drone.legs import Figures, drone_time, node_indices, truck_distance, truck_time
+from jaxvrp.envs.truck_and_drone.rules import Turns
+from jaxvrp.envs.truck_drone_tours.problem.instance import Instance
 from jaxvrp.rows import rows_at
 
 SLACK = 2e-6
@@ -31,16 +35,61 @@ class Sortie(NamedTuple):
     used: jax.Array  # `f32[]`, time of its endurance by then
 
 
-def begin(instance: Instance, num_tandems: int) -> Tours:
-    """No tandem has left."""
+class Tours(struct.PyTreeNode):
+    """Where the tours of tandems stand; those drive one after the other."""
+
+    tandems_left: jax.Array  # `i32[]`, that have not come home, the one under way included
+    load: jax.Array  # `f32[]`, what the tandem under way has served, truck and drone together
+    cost: jax.Array  # `f32[]`, money paid so far
+    waiting: jax.Array  # `f32[]`, time that trucks and drones waited for windows to open
+
+
+class State(shared.State, kw_only=True):  # type: ignore[call-arg]
+    """Where an episode stands."""
+
+    tours: Tours
+
+
+def begin(instance: Instance, num_tandems: int) -> State:
+    """The first tandem at the depot, its drone on board; so many may leave."""
     nothing = jnp.zeros_like(instance.endurance)
-    return Tours(jnp.full((), num_tandems, jnp.int32), nothing, nothing, nothing)
+    tours = Tours(jnp.full((), num_tandems, jnp.int32), nothing, nothing, nothing)
+    state = State(**rules.at_depot(instance), tours=tours)
+    return state.replace(done=state.done | ~can_leave(instance, state.figures, state.served))
+
+
+def advance(state: State, drone: jax.Array, truck: jax.Array, num_invalid: jax.Array) -> State:
+    """The state after the turn of one of them; `drone` and `truck` (`i32[]`) are allowed, and one of them is idle."""
+    return end_tour(state, rules.advance(TURNS, state, drone, truck, num_invalid))
+
+
+def stay(state: State) -> State:
+    """The drone rides along or flies on; the truck, with the drone away, serves now."""
+    return serve_by_truck(state, state.is_away)
+
+
+def launch(state: State, customer: jax.Array) -> State:
+    """The drone leaves the truck for a customer: both leave once that can be served on arrival."""
+    return hold_launch(rules.launch(state, customer))
+
+
+def meet(state: State) -> State:
+    """The drone comes back to the truck, which pays for its flight and serves."""
+    return serve_by_truck(pay(rules.meet(state), rules.flown(state) * state.instance.drone_price), is_due=True)
+
+
+def drive(state: State, node: jax.Array) -> State:
+    """The truck goes to `node`, pays, and serves if the drone is on board."""
+    driven = truck_distance(state.instance, state.truck_node, node)
+    return arrive(rules.drive(state, node), driven * state.instance.truck_price)
+
+
+TURNS = Turns(stay, launch, meet, drive)
 
 
 def serve_by_truck(state: State, is_due: bool | jax.Array) -> State:
     """The truck serves the node where it is, once the window is open, if that `is_due`."""
     instance, node, tours = state.instance, state.truck_node, state.tours
-    assert tours is not None
     wait = jnp.where(is_due, jnp.maximum(rows_at(instance.opens, node) - _now(state), 0.0), 0.0)
     stop = wait + jnp.where(is_due, rows_at(instance.service, node), 0.0)
     return state.replace(
@@ -53,7 +102,6 @@ def serve_by_truck(state: State, is_due: bool | jax.Array) -> State:
 def arrive(state: State, paid: jax.Array) -> State:
     """The truck has come to a node, and pays; with the drone away, the drone decides before the truck serves."""
     tours = state.tours
-    assert tours is not None
     loaded = state.replace(tours=tours.replace(load=tours.load + rows_at(state.instance.demand, state.truck_node)))
     return serve_by_truck(pay(loaded, paid), ~state.is_away)
 
@@ -61,7 +109,6 @@ def arrive(state: State, paid: jax.Array) -> State:
 def hold_launch(state: State) -> State:
     """The drone has just been launched: both leave once its customer can be served on arrival."""
     instance, customer, tours = state.instance, state.drone_customer, state.tours
-    assert tours is not None
     wait = jnp.maximum(rows_at(instance.opens, customer) - (state.clock + state.drone_elapsed), 0.0)
     used = _sortie_of(state).used + drone_time(instance, customer, node_indices(instance))
     in_range = (used <= _granted(instance.endurance)) & (~state.served | (node_indices(instance) == 0))
@@ -75,7 +122,6 @@ def hold_launch(state: State) -> State:
 
 def pay(state: State, paid: jax.Array) -> State:
     """Money, `f32[]`, for a way of the truck, or for both of the drone's, is added to the cost."""
-    assert state.tours is not None
     return state.replace(growth=paid, tours=state.tours.replace(cost=state.tours.cost + paid))
 
 
@@ -89,7 +135,6 @@ def end_tour(before: State, state: State) -> State:
     """`state` after a step from `before`; a tour that is over is closed, and the next tandem stands at the depot."""
     is_over = ((before.truck_node != 0) | before.is_away) & (state.truck_node == 0) & ~state.is_away
     tours = state.tours
-    assert tours is not None
     left = tours.tandems_left - is_over
     stuck = state.served.all() | (left == 0) | ~can_leave(state.instance, state.figures, state.served)
     return state.replace(
@@ -102,7 +147,7 @@ def end_tour(before: State, state: State) -> State:
 # Jitted, so that a program that asks several times traces it once.
 @jax.jit
 def drone_allowed(state: State) -> jax.Array:
-    """The drone's mask, `bool[n + 2]`, as `rules.drone_allowed`."""
+    """The drone's mask, `bool[n + 2]`: 0 ride along, or fly on; 1 meet the truck; 2 + i serve i."""
     ours, (at_once, later) = state.is_drones_turn, late_in_the_air(state)
     instance = state.instance
     # The mask before this one has seen to it that one of the two is in time, to rounding.
@@ -220,7 +265,6 @@ def _now(state: State) -> jax.Array:
 
 
 def _load(state: State) -> jax.Array:
-    assert state.tours is not None
     return state.tours.load
 
 

@@ -9,12 +9,13 @@ import pytest
 
 from jaxvrp.envs.truck_and_drone.instance import as_float32
 from jaxvrp.envs.truck_and_drone.operations import Operation
+from jaxvrp.envs.truck_drone_tours import make_instance, pad, read_kuo, save
+from jaxvrp.envs.truck_drone_tours.baselines import annealing
+from jaxvrp.envs.truck_drone_tours.plan import read_tours
 from jaxvrp.envs.truck_drone_tours.problem.report import tours_report
-from jaxvrp.envs.tsp_drone import make_instance, pad, read_kuo, save
-from jaxvrp.envs.tsp_drone.baselines import tours_annealing
-from jaxvrp.envs.tsp_drone.plan import read_instances, read_tours
+from jaxvrp.envs.tsp_drone.plan import read_instances
 from jaxvrp.io.problem_files import UnknownFormatError
-from tests.jaxvrp.envs.tsp_drone.exhaustive_tours import cheapest_plan
+from tests.jaxvrp.envs.truck_drone_tours.exhaustive import cheapest_plan
 from train import solve
 
 LINE = [[0, 0], [4, 0], [6, 0], [8, 0]]
@@ -174,13 +175,13 @@ def random_codes(draw, customers, count):
 def test_prices_are_those_of_the_report(seed):
     instance, draw = small_instance(seed), np.random.default_rng(seed)
     codes = random_codes(draw, 4, 300)
-    tables = tours_annealing.make_tables(as_float32(instance))
-    money, late = jax.device_get(jax.jit(tours_annealing.price)(tables, jnp.asarray(codes)))
+    tables = annealing.make_tables(as_float32(instance))
+    money, late = jax.device_get(jax.jit(annealing.price)(tables, jnp.asarray(codes)))
     feasible = 0
     for column in range(codes.shape[1]):
         if not np.isfinite(money[column]) or late[column] > 0:
             continue
-        report = tours_report(instance, tours_annealing.tours_of(codes[:, column], 5))
+        report = tours_report(instance, annealing.tours_of(codes[:, column], 5))
         assert report.feasible, (codes[:, column], report.summary())
         np.testing.assert_allclose(report.cost, money[column], rtol=1e-5)
         feasible += 1
@@ -191,7 +192,7 @@ def test_prices_are_those_of_the_report(seed):
 @pytest.mark.parametrize("seed", range(3))
 def test_the_search_finds_the_cheapest_plan(seed):
     instance = small_instance(seed)
-    *_, found = tours_annealing.search_tours(pad(instance, 7), jax.random.key(seed), 1.0)
+    *_, found = annealing.search_tours(pad(instance, 7), jax.random.key(seed), 1.0)
     cost, _ = cheapest_plan(instance)
     assert tours_report(instance, found.tours, strict=True).cost == pytest.approx(found.cost, rel=1e-5)
     assert found.cost == pytest.approx(cost, rel=1e-5)
@@ -199,9 +200,9 @@ def test_the_search_finds_the_cheapest_plan(seed):
 
 def test_changes_keep_every_customer_and_every_end():
     codes = jnp.asarray(random_codes(np.random.default_rng(0), 4, 4096))
-    tables = tours_annealing.make_tables(as_float32(small_instance(0)))
+    tables = annealing.make_tables(as_float32(small_instance(0)))
     drawn = jax.random.uniform(jax.random.key(0), (8, codes.shape[1]))
-    changed = np.asarray(jax.jit(tours_annealing.changed_codes)(tables, codes, drawn))
+    changed = np.asarray(jax.jit(annealing.changed_codes)(tables, codes, drawn))
     np.testing.assert_array_equal(np.sort(changed % 5, axis=0), np.sort(codes % 5, axis=0))
     assert not changed[[0, -1]].any() and not (changed[changed % 5 == 0]).any()
     assert (changed != codes).any(axis=0).mean() > 0.7
@@ -210,14 +211,14 @@ def test_changes_keep_every_customer_and_every_end():
 def test_the_first_plan_is_feasible():
     for seed in range(20):
         instance = small_instance(seed, customers=9)
-        tours = tours_annealing.tours_of(tours_annealing.first_codes(instance), 10)
+        tours = annealing.tours_of(annealing.first_codes(instance), 10)
         tours_report(instance, tours, strict=True)
 
 
 def test_an_instance_without_customers_has_no_tours():
     instance = small_instance(0, customers=1)
     empty = pad(instance.replace(exists=np.array([True, False])), 4)
-    *_, found = tours_annealing.search_tours(empty, jax.random.key(0), 0.1)
+    *_, found = annealing.search_tours(empty, jax.random.key(0), 0.1)
     assert (found.cost, found.tours) == (0.0, [])
 
 

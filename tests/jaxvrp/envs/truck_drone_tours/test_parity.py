@@ -10,7 +10,7 @@ import pytest
 
 import jaxvrp
 from benchmarks.reference.truck_drone_tours import NumpyTruckDroneTours, least_cost
-from jaxvrp.envs.tsp_drone import make_instance, read_kuo, stack
+from jaxvrp.envs.truck_drone_tours import make_instance, read_kuo, stack
 from tests.jaxvrp.envs.tsp_drone.odd_play import play
 
 # (nodes, environment's parameters, episodes)
