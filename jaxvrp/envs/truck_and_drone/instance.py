@@ -99,7 +99,7 @@ def make_of_kind(kind: type[Kind], given: Mapping[str, ArrayLike | None]) -> Kin
     """A problem from its fields, as NumPy arrays; what is None is as if it were not given. It is not checked yet.
 
     Raises:
-        ValueError: an unknown field, or one that holds no numbers.
+        ValueError: a field that is unknown, missing, or holds no numbers.
     """
     present = {name: value for name, value in given.items() if value is not None}
     if unknown := present.keys() - kind.schema.keys():
@@ -108,6 +108,9 @@ def make_of_kind(kind: type[Kind], given: Mapping[str, ArrayLike | None]) -> Kin
     values = arrays.number_arrays({"exists": np.ones(count), "no_fly": np.zeros(count), **present}, "an instance")
     if not np.isin(values["no_fly"], (0.0, 1.0)).all():
         raise ValueError("no_fly holds something else than 0 and 1; give 1 for what the drone may not serve")
+    needed = [name for name, field in kind.schema.items() if not field.optional]
+    if missing := [name for name in needed if name not in values]:
+        raise ValueError(f"{missing[0]} is missing; an instance has {', '.join(needed)}")
     schema = {name: kind.schema[name] for name in values}
     return kind(**arrays.stored_arrays(schema, values, "has a fraction"))
 

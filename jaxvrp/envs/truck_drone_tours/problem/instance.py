@@ -69,8 +69,6 @@ def make_instance(
         ValueError: what is wrong, at which node, and the remedy; see `check`.
     """
     given = {name: value for name, value in locals().items() if name != "others"} | others
-    if missing := [name for name in WINDOWS if given.get(name) is None]:
-        raise ValueError(f"{missing[0]} is missing; give all fields of time windows and tandems")
     instance = make_of_kind(Instance, given)
     if instance.demand.shape == instance.no_fly.shape:
         instance = instance.replace(no_fly=instance.no_fly | (instance.demand > instance.drone_capacity))

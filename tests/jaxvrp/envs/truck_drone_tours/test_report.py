@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxvrp.envs import tsp_drone
 from jaxvrp.envs.truck_and_drone.instance import as_float32
 from jaxvrp.envs.truck_and_drone.operations import Operation
 from jaxvrp.envs.truck_drone_tours import make_instance, pad, read_kuo, save
@@ -241,7 +242,7 @@ def test_a_file_is_solved_and_its_plan_is_played_and_written(tmp_path):
 
 def test_readers_tell_problems_with_windows_from_those_without(tmp_path):
     save(tmp_path / "windows.npz", small_instance(0))
-    save(tmp_path / "plain.npz", make_instance(LINE))
+    save(tmp_path / "plain.npz", tsp_drone.make_instance(LINE))
     with pytest.raises(UnknownFormatError, match=r"has time windows; make 'truck_drone_tours'"):
         read_instances(tmp_path / "windows.npz")
     with pytest.raises(UnknownFormatError, match=r"has no time windows; make 'tsp_drone'"):

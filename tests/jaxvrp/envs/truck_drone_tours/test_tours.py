@@ -9,19 +9,20 @@ import pytest
 
 import jaxvrp
 from jaxvrp.actor import RandomActor
+from jaxvrp.envs import tsp_drone
 from jaxvrp.envs.truck_and_drone import plan_figure
 from jaxvrp.envs.truck_and_drone.env import DRONE, TRUCK
 from jaxvrp.envs.truck_and_drone.greedy import NearestNeighbourActor
 from jaxvrp.envs.truck_and_drone.instance import void_beyond
-from jaxvrp.envs.truck_and_drone.notebook import draw_state
 from jaxvrp.envs.truck_and_drone.operations import Operation
+from jaxvrp.envs.truck_and_drone.played import operations_of
 from jaxvrp.envs.truck_drone_tours import make_instance, operations_to_actions, pad, played
 from jaxvrp.envs.truck_drone_tours.baselines.annealing import tours_of
 from jaxvrp.envs.truck_drone_tours.baselines.planner import AnnealedToursActor
 from jaxvrp.envs.truck_drone_tours.problem.instance import check
 from jaxvrp.envs.truck_drone_tours.problem.report import tours_report
 from jaxvrp.envs.truck_drone_tours.reasons import Why, reasons_of
-from jaxvrp.envs.truck_drone_tours.toolbox import render_episode
+from jaxvrp.envs.truck_drone_tours.toolbox import TOOLBOX, render_episode
 from jaxvrp.episodes import from_states, play_episodes, record_episodes
 from jaxvrp.show import export_episode
 
@@ -70,7 +71,7 @@ def test_every_play_serves_everybody_and_passes_the_report(env, episodes):
     sorties = 0
     for row in range(EPISODES):
         episode = jax.tree.map(lambda leaf: leaf[:, row], whole)  # noqa: B023
-        tours = played.tours_of(played.operations_of(episode))
+        tours = played.tours_of(operations_of(episode))
         report = tours_report(jax.tree.map(lambda leaf: leaf[row], instances), tours)  # noqa: B023
         assert report.feasible, report.summary()
         metrics = {name: float(values[-1, row]) for name, values in timesteps.metrics.items()}
@@ -160,7 +161,7 @@ def episode(instance):
 def test_a_plan_by_hand(instance, episode):
     """The launch is held back until 5, so that the drone is at customer 1 when it opens, at 8."""
     _, states = episode
-    assert states.done[-1] and played.tours_of(played.operations_of(states)) == TOURS
+    assert states.done[-1] and played.tours_of(operations_of(states)) == TOURS
     # Held until 5, there at 8, served at 10, at customer 2 at 11.5; the truck is there at 8, and serves from 12.5 on.
     plan = played.from_operations(instance, [operation for tour in TOURS for operation in tour])
     assert plan.report.feasible and plan.served_at[1:].tolist() == [8.0, 12.5, 4.0, 8.0]
@@ -185,7 +186,7 @@ def test_figures_have_a_colour_for_each_tandem(instance, episode, tmp_path):
     assert plan_figure.summary(plan) == "cost 15.3   |   2 tours   |   2 sorties"
     render_episode(env, states, tmp_path / "plan.svg")
     assert (tmp_path / "plan.svg").stat().st_size > 1000
-    assert "4 tandems left, truck at depot, drone away to customer 4" in draw_state(
+    assert "4 tandems left, truck at depot, drone away to customer 4" in TOOLBOX.still(
         jax.tree.map(lambda leaf: leaf[9], states)
     )
 
@@ -224,6 +225,6 @@ def test_what_is_forbidden_has_a_reason(env, episodes):
     ],
 )
 def test_an_instance_of_the_other_problem_is_refused(instance, name, given, says):
-    other = instance if given else make_instance([[0, 0], [1, 0]])
+    other = instance if given else tsp_drone.make_instance([[0, 0], [1, 0]])
     with pytest.raises(ValueError, match=says):
         jaxvrp.make(name, num_nodes=6).init_state(other)

@@ -5,9 +5,11 @@ import re
 import numpy as np
 import pytest
 
+import jaxvrp
+from jaxvrp.envs import tsp_drone
 from jaxvrp.envs.truck_and_drone.instance import as_float32
 from jaxvrp.envs.truck_drone_tours import load, make_instance, pad, read_kuo, save, stack
-from jaxvrp.envs.tsp_drone import write_agatz
+from jaxvrp.io.problem_files import UnknownFormatError
 
 FIELDS = {
     "demand": [0, 2, 7],
@@ -80,12 +82,19 @@ def test_windows_are_padded_stacked_saved_and_loaded(tmp_path, assert_same):
     assert pad(instance, 5).demand.tolist() == [0, 2, 7, 0, 0]
     assert as_float32(instance).opens.dtype == np.float32
     with pytest.raises(ValueError, match="stack those of one kind"):
-        stack([instance, make_instance(LOCS)])
+        stack([instance, tsp_drone.make_instance(LOCS)])
     with pytest.raises(ValueError, match="cannot hold time windows"):
-        write_agatz(tmp_path / "one.txt", make_instance(LOCS, **FIELDS))
+        tsp_drone.write_agatz(tmp_path / "one.txt", make_instance(LOCS, **FIELDS))
 
 
-def test_a_field_without_time_windows_stays_away():
-    plain = make_instance(LOCS)
-    assert not plain.has_windows
-    assert as_float32(plain).demand is None
+def test_the_other_kind_is_refused_by_name(tmp_path):
+    plain, tandems = tsp_drone.make_instance(LOCS), make_instance(LOCS, **FIELDS)
+    with pytest.raises(TypeError, match="demand"):
+        tsp_drone.make_instance(LOCS, demand=FIELDS["demand"])
+    for name, other in (("truck_drone_tours", plain), ("tsp_drone", tandems)):
+        with pytest.raises(ValueError, match="time windows; make '"):
+            jaxvrp.make(name, num_nodes=3).init_state(other)
+    for write, instance, read in ((save, tandems, tsp_drone.load), (tsp_drone.save, plain, load)):
+        write(tmp_path / "one.npz", instance)
+        with pytest.raises(UnknownFormatError, match="time windows; make '"):
+            read(tmp_path / "one.npz")

@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jaxvrp.envs.tsp_drone.baselines.chains import advance, begin
 
 from benchmarks.reference.tsp_drone import least_makespan
+from jaxvrp.envs.truck_and_drone.chains import advance, begin
 from jaxvrp.envs.truck_and_drone.instance import as_float32
 from jaxvrp.envs.tsp_drone import actions_to_operations, make, make_instance, pad, solution_report, stack
 from jaxvrp.envs.tsp_drone.baselines.annealing import (

@@ -9,7 +9,7 @@ from jaxvrp.envs.truck_and_drone import plan_figure
 from jaxvrp.envs.truck_and_drone.instance import as_float32
 from jaxvrp.envs.truck_and_drone.notebook import draw_state
 from jaxvrp.envs.truck_and_drone.plan_figure import lay_out, summary
-from jaxvrp.envs.truck_and_drone.played import DRONE, TRUCK, operations_of
+from jaxvrp.envs.truck_and_drone.played import DRONE, TRUCK, operations_of, verdict
 from jaxvrp.envs.tsp_drone import (
     Operation,
     generate_dataset,
@@ -62,7 +62,7 @@ def test_who_was_where_and_who_waited(instance):
     assert plan.place(TRUCK, 6.0).tolist() == [4, 0] and plan.place(DRONE, 6.0).tolist() == [8, 0]
     assert plan.place(TRUCK, 12.0).tolist() == plan.place(DRONE, 12.0).tolist() == [0, 0]
     assert summary(plan) == "makespan 12   |   3 sorties   |   truck waits 4, drone 3"
-    assert played.verdict(plan.report) == "feasible"
+    assert verdict(plan.report) == "feasible"
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_numbers_are_shown_without_an_exponent(value, shown):
 def test_a_drone_on_board_is_where_the_truck_is(instance):
     plan = played.from_operations(instance, [Operation(0, 1), Operation(1, 0, 2)])
     assert plan.place(DRONE, 1.5).tolist() == plan.place(TRUCK, 1.5).tolist() == [1.5, 0]
-    assert played.verdict(plan.report) == "not feasible: unserved 2 (first: node 3)"
+    assert verdict(plan.report) == "not feasible: unserved 2 (first: node 3)"
 
 
 def test_the_figure_shows_every_leg_and_wait(instance):
