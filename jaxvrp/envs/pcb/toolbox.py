@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from jaxvrp.envs.pcb import plan, replay
+from jaxvrp.envs.pcb import notebook, plan, replay
 from jaxvrp.envs.pcb.baselines.annealing import anneal_episode
 from jaxvrp.envs.pcb.factory import Supply, changed
-from jaxvrp.envs.pcb.pictures.draw import still
 from jaxvrp.envs.pcb.pictures.frames import record_steps, render_episode, render_plan
 from jaxvrp.envs.pcb.problem.generator import Parameters
 from jaxvrp.toolbox import Headline, InstanceFiles, ReplayKind, Toolbox
@@ -35,7 +34,7 @@ TOOLBOX = Toolbox(
         draw=render_plan,
         inspect=plan.inspect,
     ),
-    still=still,
+    still=notebook.draw_state,
     evaluation={"max_steps": 600},
     parameters=(Supply, Parameters),
     changed=changed,

@@ -23,7 +23,7 @@ from jaxvrp.envs.pcb.played import Placement, PlayedEpisode
 from jaxvrp.envs.pcb.problem.board import Board, as_float32, trim
 from jaxvrp.envs.pcb.problem.netlist import Netlist
 from jaxvrp.envs.pcb.rules import State
-from jaxvrp.show import palette, paper, stills
+from jaxvrp.show import palette, paper
 from jaxvrp.show.palette import GRID, RIGHT, WRONG
 
 DPI = 120
@@ -288,25 +288,3 @@ def _set_limits(axes: Any, values: np.ndarray, low: float | None = None, least: 
     bottom, top = float(values.min()) if low is None else low, float(values.max())
     room = max(0.07 * (top - bottom), 0.07 * least, 1e-3 * abs(top))
     axes.set_ylim(bottom - room, max(top, bottom + least) + room)
-
-
-def still(state: State) -> str | None:
-    """The board and a line of words; of a batch, its first state; None if there is nothing to draw (traced values)."""
-    found = stills.first_state(state.replace(instance=state.instance.replace(key=None)), state.time)
-    if found is None:
-        return None
-    state, note = found
-    parts = np.flatnonzero(state.instance.board.exists)
-    position, orientation, overlap = (np.asarray(v)[parts] for v in (state.position, state.orientation, state.overlap))
-    shown = Placement(trim(state.instance.board), (), position, orientation, float(state.board_hpwl), overlap)
-    # Boards have y pointing down, and stills up.
-    outline, place = shown.board.outline * (1, -1), shown.position * (1, -1)
-    half = (shown.boxes[:, 2:] - shown.boxes[:, :2]) / 2
-    picture = stills.Still(np.array([[0.0, 0.0], outline]))
-    picture.box(outline / 2, shown.board.outline / 2, stills.INK, filled=False)
-    for row, part in enumerate(parts.tolist()):
-        still_colour = stills.WAITING if shown.board.fixed[row] else palette.ON_TIME
-        picture.box(place[row], half[row], palette.LOST if shown.wrong[row] else still_colour)
-        picture.text(place[row], part)
-    verdict = shown.verdict.removeprefix("not legal: ")
-    return picture.html(f"step {state.time}: HPWL {state.board_hpwl:.4g} mm, {verdict}{note}")
