@@ -66,7 +66,7 @@ def _cell(value: float | list[float]) -> str:
 
 def titles_of(env: jaxvrp.Environment) -> dict[str, str]:
     """The figures that are worth a column, and their titles."""
-    headlines = {headline.figure: headline.title for headline in registry.toolbox_of(env).headlines}
+    headlines = {headline.figure: headline.title for headline in registry.card_of(env).headlines}
     return {"return": "return", **headlines, "length": "steps"}
 
 

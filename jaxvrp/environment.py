@@ -111,7 +111,7 @@ class Environment(struct.PyTreeNode, abc.ABC):
     Sizes and kinds are static fields, physical and reward parameters are leaves: `jax.vmap` over a batch of
     environments that differ in a parameter works. Subclass it as a frozen dataclass and write the abstract functions;
     do not override `reset`, `reset_to`, `step` or `replace`. Baselines, pictures and the columns of
-    tables belong to its `jaxvrp.toolbox.Toolbox`.
+    tables belong to its card, players, problems and story, see `jaxvrp.registry`.
     """
 
     @property

@@ -20,7 +20,7 @@ from jaxvrp.environment import Environment, Instance, State, TimeStep
 from jaxvrp.episodes import Episode
 from jaxvrp.io.messages import nearest, shown
 from jaxvrp.memory import Memory, RememberingEnvironment, memory_of
-from jaxvrp.registry import name_of, toolbox_of
+from jaxvrp.registry import card_of, name_of, toolbox_of
 from jaxvrp.spaces import ByRole
 from jaxvrp.story import Story
 from jaxvrp.toolbox import Padding, ReplayKind, Toolbox
@@ -323,7 +323,7 @@ def randomize(
     if not ranges:
         return env
     kind = RandomizedTurns if isinstance(env, TurnBasedEnvironment) else Randomized
-    checked, paddings = _checked(env, ranges, RANGES), toolbox_of(env).paddings
+    checked, paddings = _checked(env, ranges, RANGES), card_of(env).paddings
     return kind(
         env,
         ranges=checked,
@@ -336,7 +336,7 @@ def randomize(
 def _checked(env: Environment, ranges: Mapping[str, Any], prefix: str) -> Ranges:
     """The ranges by name of field; `prefix` stands before names in messages."""
     known = {fields.keyword(field): field for field in dataclasses.fields(env)}
-    paddings, can_be = toolbox_of(env).paddings, drawable(env)
+    paddings, can_be = card_of(env).paddings, drawable(env)
     for name, bounds in ranges.items():
         if name not in known:
             raise ValueError(f"unknown parameter {shown(prefix + name)}; {nearest(name, can_be)}")
@@ -354,7 +354,7 @@ def _checked(env: Environment, ranges: Mapping[str, Any], prefix: str) -> Ranges
 
 def drawable(env: Environment) -> list[str]:
     """The parameters that can be drawn, by keyword: those that are single numbers, and sizes with a padding."""
-    hints, paddings = fields.type_hints(type(env)), toolbox_of(env).paddings
+    hints, paddings = fields.type_hints(type(env)), card_of(env).paddings
 
     def can_be_drawn(field: dataclasses.Field) -> bool:
         is_number = hints[field.name] is float and field.metadata.get("pytree_node", True)

@@ -15,10 +15,12 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from jaxvrp.card import Card
 from jaxvrp.environment import Environment
 from jaxvrp.io.messages import nearest, shown
+from jaxvrp.players import Players
 from jaxvrp.serialization import register_types
-from jaxvrp.toolbox import ReplayKind, Toolbox
+from jaxvrp.toolbox import InstanceFiles, ReplayKind, Toolbox
 
 Factory = Callable[..., Any]
 
@@ -184,6 +186,21 @@ def toolbox_of(subject: object) -> Toolbox:
     return Toolbox()
 
 
+def card_of(env: Environment) -> Card:
+    """What learners, tables and configurations read of an environment; errors as of `toolbox_of`."""
+    return toolbox_of(env)
+
+
+def players_of(env: Environment) -> Players:
+    """Who plays an environment besides policies; errors as of `toolbox_of`."""
+    return toolbox_of(env)
+
+
+def problems_of(env: Environment) -> InstanceFiles | None:
+    """Problems in files for an environment; None if it reads none; errors as of `toolbox_of`."""
+    return toolbox_of(env).instances
+
+
 @functools.singledispatch
 def name_of(env: Environment) -> str:
     """The name that an environment is registered under, or the nearest of its ancestors; else that of its class."""
@@ -196,16 +213,21 @@ def name_of(env: Environment) -> str:
     return next(found, type(env).__name__)
 
 
-def toolboxes(ending: str = "") -> Iterator[tuple[str, Toolbox]]:
-    """Names and toolboxes of environments, first those that read problem files with this ending.
-
-    A toolbox is imported when its turn comes.
+def all_problems(ending: str = "") -> Iterator[tuple[str, InstanceFiles]]:
+    """Problems in files by the names of environments, first those whose files have this ending.
 
     Raises:
-        ValueError: one of them cannot be found.
+        ValueError: those of an environment cannot be found.
     """
     entries = sorted(_ENTRIES["environment"].items(), key=lambda named: ending not in named[1].reads)
-    return ((name, _toolbox(entry)) for name, entry in entries if entry.toolbox is not None)
+    for name, entry in entries:  # imported when its turn comes
+        if entry.toolbox is not None and (problems := _toolbox(entry).instances):
+            yield name, problems
+
+
+def all_cards() -> dict[str, Card]:
+    """The cards of environments, by name; errors as of `all_problems`."""
+    return {name: _toolbox(entry) for name, entry in _ENTRIES["environment"].items() if entry.toolbox is not None}
 
 
 def problem_endings() -> list[str]:

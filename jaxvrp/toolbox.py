@@ -8,87 +8,32 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jax
-import numpy as np
-
-from jaxvrp.actor import Actor
+from jaxvrp.card import Card, Headline, Padding
 from jaxvrp.episodes import Episode
 from jaxvrp.io import plan_files
+from jaxvrp.players import GREEDY, Players, Searched, SearchedAll
 from jaxvrp.story import Story
 
-
-class Searched(NamedTuple):
-    """The best plan that a search has found so far.
-
-    Attributes:
-        seconds: since it began, without compilation.
-        cost: of the episode, see `Toolbox.cost`.
-        actions: of an episode from its beginning, `{role: [T, agents, ...]}`.
-        episode: makes the episode, if playing `actions` does not lead to it; else None.
-    """
-
-    seconds: float
-    cost: float
-    actions: dict[str, np.ndarray]
-    episode: Callable[[], Episode] | None = None
-
-
-GREEDY = "greedy"
-"""The strongest simple baseline of every environment that has one, whatever else it is called."""
-
-Search = Callable[[Any, Any, jax.Array, float], Iterator[Searched]]
-"""`(env, instance, key, seconds)`: plans one episode for that time; yields the best so far, at least once."""
-
-
-class SearchedAll(NamedTuple):
-    """The best that a search has found so far for each problem of a batch `[B]`.
-
-    Attributes:
-        seconds: since it began, without compilation.
-        cost: `f32[B]`, of the episodes.
-        actions: of episodes from their beginning, `{role: [B, T, agents, ...]}`.
-    """
-
-    seconds: float
-    cost: np.ndarray
-    actions: dict[str, np.ndarray]
-
-
-SearchAll = Callable[[Any, Any, jax.Array, float], Iterator[SearchedAll]]
-"""`(env, instances [B], key, seconds)`: plans an episode of each instance in one program, in `seconds` in all."""
+__all__ = [
+    "GREEDY",
+    "Headline",
+    "Inspection",
+    "InstanceFiles",
+    "Padding",
+    "ProblemSet",
+    "ReplayKind",
+    "Searched",
+    "SearchedAll",
+    "Sheet",
+    "Toolbox",
+]
 
 Draw = Callable[[Any, Any, str | os.PathLike], None]
 """`(env, states [T + 1, ...], path)`: draws, or records, the states of one episode."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Headline:
-    """A metric that tables, plots and progress bars show.
-
-    Attributes:
-        metric: its name in `Environment.metrics`.
-        title: the head of its column in tables.
-        mean_name: the name of its mean over episodes in figures and records; None: that of the metric.
-        curve: its label in the plot of rates, for metrics in [0, 1]; None: not drawn.
-        progress: its label on the progress bar; None: not shown.
-        optional: whether it is left out of the table where the environment's parameters do without it.
-    """
-
-    metric: str
-    title: str
-    mean_name: str | None = None
-    curve: str | None = None
-    progress: str | None = None
-    optional: bool = False
-
-    @property
-    def figure(self) -> str:
-        """The name of its mean over episodes."""
-        return self.mean_name or self.metric
 
 
 @dataclasses.dataclass(frozen=True)
@@ -201,36 +146,10 @@ class ProblemSet:
 
 
 @dataclasses.dataclass(frozen=True)
-class Padding:
-    """How an instance holds fewer entities than the environment's size, in arrays of the same shape.
-
-    Attributes:
-        void_beyond: `(instance, count i32[]) -> instance`, in which the entities after the first `count` do not exist:
-            they are not observed, allowed, counted or rewarded. Traceable.
-        multiple: counts are multiples of this.
-    """
-
-    void_beyond: Callable[[Any, Any], Any]
-    multiple: int = 1
-
-
-@dataclasses.dataclass(frozen=True)
-class Toolbox:
+class Toolbox(Card, Players):
     """All parts of an environment beside its rules; every part is optional.
 
     Attributes:
-        baselines: by name, `env -> Actor`: the opponents of a learned policy, besides random play; the
-            strongest comes first, and `greedy` is another name of it, see `full_name`. The parameters of `env` may be
-            traced: one program plays problems of one size, whatever their parameters.
-        repeated: `env -> names` of the baselines that play there as another one does, and are no players there.
-        planners: likewise, slower ones that plan whole episodes when these begin. They can be imitated and compared
-            with, but are not played in the table at the end of a training.
-        lookahead: `(env, policy) -> planner` that continues with a policy; None if there is none.
-        searches: by name, anytime planners of one episode; the first is the best choice.
-        searches_all: by the same names, those that can plan many episodes in one program.
-        cost: `metrics -> f32[]`, the cost of an episode by the metrics at its end, less is better, infinite if it is
-            worth nothing; None: minus its return.
-        headlines: in the order of the table's columns.
         renderer: draws an episode to `.gif`, `.png`, `.svg` or `.pdf`.
         step_recorder: records every step of an episode in an empty folder.
         replay: how episodes are written and played.
@@ -238,43 +157,13 @@ class Toolbox:
             of `instances`; where there is one, nothing of `renderer`, `step_recorder` and `replay` is asked for.
         instances: how problems are read from files, and plans written.
         still: `state -> SVG` or None, how a state shows itself in a notebook.
-        evaluation: parameters that evaluation changes by default, such as longer episodes.
-        parameters: dataclasses whose fields are keywords of the factory, besides the fields of the environment itself;
-            `--help` takes sentences and ranges from them.
-        paddings: by size (a static field of the environment), for those that instances can fall short of.
-        changed: `(keywords, changes) -> keywords` of the factory, if changing one keyword removes another; else None.
-        forms: `env -> environments` with the same instances but other decision times, `env` among them. A player that
-            was not trained plays in the form in which its mean return is highest.
         sets: by name, problems to compare players on; they need `InstanceFiles.recompute`.
     """
 
-    baselines: Mapping[str, Callable[[Any], Actor]] = dataclasses.field(default_factory=dict)
-    repeated: Callable[[Any], Collection[str]] = lambda env: ()
-    planners: Mapping[str, Callable[[Any], Actor]] = dataclasses.field(default_factory=dict)
-    lookahead: Callable[[Any, Actor], Actor] | None = None
-    searches: Mapping[str, Search] = dataclasses.field(default_factory=dict)
-    searches_all: Mapping[str, SearchAll] = dataclasses.field(default_factory=dict)
-    cost: Callable[[Mapping[str, jax.Array]], jax.Array] | None = None
-    headlines: tuple[Headline, ...] = ()
     renderer: Draw | None = None
     step_recorder: Draw | None = None
     replay: ReplayKind | None = None
     story: Callable[[Episode, Any], Story] | None = None
     instances: InstanceFiles | None = None
     still: Callable[[Any], str | None] | None = None
-    evaluation: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    parameters: tuple[type, ...] = ()
-    paddings: Mapping[str, Padding] = dataclasses.field(default_factory=dict)
-    changed: Callable[[Mapping[str, Any], Mapping[str, Any]], dict[str, Any]] | None = None
-    forms: Callable[[Any], Sequence[Any]] = lambda env: (env,)
     sets: Mapping[str, ProblemSet] = dataclasses.field(default_factory=dict)
-
-    def of(self, env: Any) -> Toolbox:
-        """This toolbox without the baselines that only repeat another one in an environment."""
-        repeated = self.repeated(env)
-        own = {name: make for name, make in self.baselines.items() if name not in repeated}
-        return dataclasses.replace(self, baselines=own) if repeated else self
-
-    def full_name(self, player: str) -> str:
-        """The name of a player in tables: that of the first baseline for `greedy`, else the same name."""
-        return next(iter(self.baselines), player) if player == GREEDY else player

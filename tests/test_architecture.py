@@ -17,7 +17,8 @@ LAYERS = (
     ("jaxvrp.fields", "jaxvrp.actions"),
     ("jaxvrp.environment",),
     ("jaxvrp.actor", "jaxvrp.entities", "jaxvrp.memory", "jaxvrp.turns"),
-    ("jaxvrp.toolbox", "jaxvrp.episodes", "jaxvrp.vectorize"),
+    ("jaxvrp.episodes", "jaxvrp.vectorize"),
+    ("jaxvrp.card", "jaxvrp.players", "jaxvrp.toolbox"),
     ("jaxvrp.registry", "jaxvrp.testing"),
     ("jaxvrp.randomized", "jaxvrp.notebook", "jaxvrp.policies", "jaxvrp.search"),
     (

@@ -142,7 +142,7 @@ def test_the_toolbox_of_the_complete_environment_is_used(tmp_path, monkeypatch):
     evaluator = Evaluator(jaxvrp.make("corridor", length=5, max_steps=8), num_episodes=8, seed=0)
     figures = evaluator.baselines()
     assert figures["straight home"]["arrived"] == 1.0 > figures["random"]["arrived"]
-    headlines = registry.toolbox_of(evaluator.env).headlines
+    headlines = registry.card_of(evaluator.env).headlines
     assert figures_table(figures, headlines).splitlines()[0].split() == ["return", "arrived", "steps"]
     jaxvrp.show.save(evaluator.record(module.StraightHome()), tmp_path / "episode.png")
     with Image.open(tmp_path / "episode.png") as picture:

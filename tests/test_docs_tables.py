@@ -25,7 +25,7 @@ from jaxvrp import fields
 from jaxvrp.entities import seen_as
 from jaxvrp.envs.pcb import Pcb, reward
 from jaxvrp.envs.pcb.observation import OBSERVATION_SIZE
-from jaxvrp.registry import toolbox_of
+from jaxvrp.registry import card_of
 from train.algorithms import ALGORITHMS
 
 DOCS = pathlib.Path(__file__).parents[1] / "docs"
@@ -182,7 +182,7 @@ PARAMETERS = {name: parameters_of(name) for name in SHIPPED}
 def test_ranges_of_parameters_are_enforced(name):
     env = jaxvrp.make(name)
     known = {}
-    for cls in (type(env), *toolbox_of(env).parameters):
+    for cls in (type(env), *card_of(env).parameters):
         for field in dataclasses.fields(cls):
             known[field.metadata.get("keyword") or field.name] = (cls, field)
     for parameter, default, text, *_ in PARAMETERS[name]:

@@ -177,7 +177,7 @@ def run(package):
 
 def test_its_toolbox_is_found_from_the_environment_and_from_its_states(package):
     env = jaxvrp.make("abacus_package.rules:make", num_beads=2)
-    assert list(registry.toolbox_of(env).baselines) == ["push"]
+    assert list(registry.players_of(env).baselines) == ["push"]
     assert "abacus" in jaxvrp.registered()
     state, _ = jax.jit(env.reset)(jax.random.key(0))
     assert state._repr_html_() == "<svg><!-- [0, 0] --></svg>"

@@ -21,8 +21,7 @@ from jaxvrp import Environment, registry
 from jaxvrp.io.command_line import Parser, UserError, above_zero, index, positive
 from jaxvrp.io.messages import nearest
 from jaxvrp.pictures import STILLS
-from jaxvrp.show.export import draw
-from jaxvrp.toolbox import Toolbox
+from jaxvrp.show.export import can_record_steps, draw, record_steps
 from train.commands.entry import entry
 from train.commands.instance_file import (
     INDEX_HELP,
@@ -58,9 +57,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     folder = RunFolder(args.run, changes, trust=args.trust)
     learner, config = folder.player, folder.player.config
     env = learner.evaluation_env
-    toolbox = registry.toolbox_of(env)
+    card = registry.card_of(env)
     _check_render(folder, env, args.render, [])
-    _check_debug(toolbox, args.debug)
+    _check_debug(env, args.debug)
     run = folder.load(args.checkpoint)
     evaluator = Evaluator(env, args.episodes or config.eval_episodes, args.seed or config.eval_seed)
     deterministic = not (args.sampled or args.best_of > 1)
@@ -82,12 +81,12 @@ def main(argv: Sequence[str] | None = None) -> None:
             record, params = recording_function(learner, evaluator, **choosing), first_seed(learner, run.params)
             episode = jax.device_get(compiler.compile(record, params, quick=True)(params))
     what = f"{evaluator.num_episodes} fixed instances, whole episodes, {_kind_of_play(args, deterministic)} policy of"
-    report = f"{what} update {run.update}\n\n{figures_table(figures, toolbox.headlines)}"
+    report = f"{what} update {run.update}\n\n{figures_table(figures, card.headlines)}"
     outputs = []
     if args.render:
         outputs.append(Output("--render", args.render, functools.partial(draw, episode)))
-    if args.debug and toolbox.step_recorder:
-        outputs.append(Output("--debug", args.debug, functools.partial(toolbox.step_recorder, env, episode.states)))
+    if args.debug:
+        outputs.append(Output("--debug", args.debug, functools.partial(record_steps, episode)))
     write_all(outputs, report)
 
 
@@ -96,14 +95,14 @@ def _evaluate_instance(args: argparse.Namespace, changes: dict[str, Any]) -> Non
     file = InstanceFile.open(args.instance, args.run, changes, row=args.index, trust=args.trust)
     for path in args.plan:
         check_output("--plan", path, file.files.endings, [file.path, *file.folder.sources])
-    toolbox = registry.toolbox_of(file.env)
+    card = registry.card_of(file.env)
     _check_render(file.folder, file.env, args.render, [file.path])
-    _check_debug(toolbox, args.debug)
+    _check_debug(file.env, args.debug)
     show_warnings(file)
     run = file.folder.load(args.checkpoint)
     deterministic = not (args.sampled or args.best_of > 1)
     players = file.players(run, deterministic=deterministic, temperature=args.temperature)
-    args.actor = toolbox.full_name(args.actor)
+    args.actor = registry.players_of(file.env).full_name(args.actor)
     if args.actor not in players:
         raise UserError(f"--actor {args.actor}: there is no such player; {nearest(args.actor, players)}")
     seed = args.seed or run.learner.config.eval_seed
@@ -114,15 +113,14 @@ def _evaluate_instance(args: argparse.Namespace, changes: dict[str, Any]) -> Non
             episodes.begin(name)
             played[name] = file.play(actor, seed, tries[name])
             episodes.advance(tries[name])
-    figures = figures_table({name: each.figures for name, each in played.items()}, toolbox.headlines)
+    figures = figures_table({name: each.figures for name, each in played.items()}, card.headlines)
     report = f"{file.path}, {_kind_of_play(args, deterministic)} policy of update {run.update}\n\n{figures}"
     shown, outputs = played[args.actor], []
     if args.render:
         drawing = functools.partial(draw, shown.episode, problem=file.problem)
         outputs.append(Output("--render", args.render, drawing))
-    if args.debug and toolbox.step_recorder:
-        record = functools.partial(toolbox.step_recorder, file.env, shown.episode.states)
-        outputs.append(Output("--debug", args.debug, record))
+    if args.debug:
+        outputs.append(Output("--debug", args.debug, functools.partial(record_steps, shown.episode)))
     if args.plan:
         plan = file.plan(shown, args.actor)
         outputs += [
@@ -142,10 +140,10 @@ def _check_render(folder: RunFolder, env: Environment, path: str | None, sources
         check_output("--render", path, (".gif", *STILLS), [*folder.sources, *sources])
 
 
-def _check_debug(toolbox: Toolbox, folder: str | None) -> None:
+def _check_debug(env: Environment, folder: str | None) -> None:
     if folder is None:
         return
-    if toolbox.step_recorder is None:
+    if not can_record_steps(env):
         raise UserError(f"--debug {folder}: this environment records no steps; leave it out")
     path = pathlib.Path(folder)
     is_empty_folder = path.is_dir() and not any(path.iterdir())

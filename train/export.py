@@ -84,7 +84,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         exported=provenance(),
     )
     print(f"{episodes} fixed instances, whole episodes, deterministic policy of update {run.update}\n")
-    print(figures_table(figures, registry.toolbox_of(run.learner.env).headlines))
+    print(figures_table(figures, registry.card_of(run.learner.env).headlines))
     size = sum(path.stat().st_size for path in out.iterdir())
     print(f"\nwrote {out}: {size / 1000:.0f} kB, trained by {command}")
 

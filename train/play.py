@@ -23,9 +23,9 @@ from jaxvrp import Environment, registry, show
 from jaxvrp.actor import Actor
 from jaxvrp.io.command_line import Parser, UserError, index
 from jaxvrp.io.messages import nearest
+from jaxvrp.players import GREEDY
 from jaxvrp.policies.environment import changed_for_evaluation
 from jaxvrp.policies.folder import find_run, shipped_policies
-from jaxvrp.toolbox import GREEDY
 from train.commands.entry import entry
 from train.replay import check_written, episode_of, make_folder, write_files
 from train.run.evaluator import Evaluator, baseline_actors
@@ -45,10 +45,10 @@ def play(env: Environment, actor: Actor, seed: int) -> dict[str, Any]:
 
 def players(env: Environment) -> dict[str, Any]:
     """By name, functions from an environment to a player that needs no training: baselines, planners, random play."""
-    toolbox = registry.toolbox_of(env)
+    known = registry.players_of(env)
     simple = {name: lambda env, name=name: baseline_actors(env)[name] for name in baseline_actors(env)}
-    first = dict(zip([GREEDY], toolbox.baselines.values(), strict=False))
-    return {**first, **simple, **toolbox.planners}
+    first = dict(zip([GREEDY], known.baselines.values(), strict=False))
+    return {**first, **simple, **known.planners}
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -71,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         if run:
             episode = episode_of(run, instance=0, deterministic=not args.sampled, num_episodes=1, seed=args.seed)
         else:
-            subtitle = f"{registry.toolbox_of(env).full_name(actor)}, instance of seed {args.seed}"
+            subtitle = f"{registry.players_of(env).full_name(actor)}, instance of seed {args.seed}"
             episode = {**play(env, known_players[actor](env), args.seed), "subtitle": subtitle}
         parts.begin("writing")
         write_files([episode], [path])
@@ -84,7 +84,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 def _made(name: str, changes: Values) -> Environment:
     """The environment of evaluation, but for what was typed."""
     env = jaxvrp.make(name, **changes)
-    evaluation = registry.toolbox_of(env).evaluation
+    evaluation = registry.card_of(env).evaluation
     return changed_for_evaluation(env, {name: changes[name] for name in evaluation if name in changes})
 
 

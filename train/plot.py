@@ -17,12 +17,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from jaxvrp import registry
+from jaxvrp.card import Headline
 from jaxvrp.io.command_line import Parser, UserError, check_picture_path, refuse_overwriting
 from jaxvrp.io.json_files import LARGEST_JSON
 from jaxvrp.io.whole_files import read_bytes
 from jaxvrp.io.yaml_text import read_yaml
 from jaxvrp.show import STILLS, save_still
-from jaxvrp.toolbox import Headline
 from train.commands.entry import entry
 from train.run.folder import CONFIG
 from train.run.records import METRICS, Record, read_start
@@ -58,8 +58,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         told = "; ".join(f"group {number}: {folders}" for number, folders in enumerate(listed, 1))
         raise UserError(f"--labels has {len(labels)} labels for {len(grouped)} groups of runs; {told}")
     groups = [Group(label, tuple(run.records for run in group)) for label, group in zip(labels, grouped, strict=True)]
-    toolboxes = dict(registry.toolboxes())  # of environments that are registered
-    found = [toolboxes[name].headlines for run in runs if (name := run.values.get("env.name")) in toolboxes]
+    cards = registry.all_cards()
+    found = [cards[name].headlines for run in runs if (name := run.values.get("env.name")) in cards]
     headlines = tuple(dict.fromkeys(headline for each in found for headline in each))
     metrics = chosen_metrics(runs, headlines, args.metrics)
     rates = [f"eval/{headline.figure}" for headline in headlines if headline.curve]

@@ -87,7 +87,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         )
     players, known = [POLICY], baseline_actors(file.env if file else folder.player.evaluation_env)
     if args.against:
-        baseline = registry.toolbox_of(folder.player.env).full_name(args.against)
+        baseline = registry.players_of(folder.player.env).full_name(args.against)
         if baseline not in known:
             raise UserError(f"--against {args.against}: there is no such baseline; {nearest(args.against, known)}")
         players.append(baseline)

@@ -32,11 +32,12 @@ from jaxvrp.io.messages import cut, nearest, printable, shown_cost
 from jaxvrp.io.other_problems import other_problem
 from jaxvrp.io.problem_files import DamagedFileError, UnknownFormatError, only_problem
 from jaxvrp.io.whole_files import UnreadableError
+from jaxvrp.players import Players, Searched, SearchedAll
 from jaxvrp.search.found import Report, with_found
 from jaxvrp.show import STILLS
 from jaxvrp.show.export import draw
 from jaxvrp.show.sheets import plan_sheets
-from jaxvrp.toolbox import InstanceFiles, Searched, SearchedAll, Toolbox
+from jaxvrp.toolbox import InstanceFiles
 from train.commands import shards
 from train.commands.entry import entry
 from train.commands.instance_file import (
@@ -75,7 +76,7 @@ BAR = 0.25
 Progress = Callable[[Searched], None]
 
 MakeActor = Callable[[Any], Actor]
-"""See `jaxvrp.Toolbox.baselines`."""
+"""See `jaxvrp.Players.baselines`."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,9 +98,9 @@ class Problem:
         return self.files.instance(self.problem, self.env)
 
     @property
-    def toolbox(self) -> Toolbox:
-        """What belongs to the environment."""
-        return registry.toolbox_of(self.env)
+    def players(self) -> Players:
+        """Of the environment."""
+        return registry.players_of(self.env)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,7 +109,7 @@ class Solution:
 
     problem: Problem
     method: str
-    cost: float  # of its episode, see `jaxvrp.Toolbox.cost`; by default minus the return
+    cost: float  # of its episode, see `jaxvrp.Players.cost`; by default minus the return
     seconds: float  # after which a plan of this cost was found, infinite if the cost is
     searched_seconds: float  # how long the method looked for plans
     interrupted: bool  # whether Ctrl-C ended that
@@ -188,7 +189,7 @@ def solve_all(
 ) -> list[Solution]:
     """`solve` for all problems of several files, in their order.
 
-    Where a search plans many episodes in one program (`jaxvrp.Toolbox.searches_all`: `darp`), problems are padded to
+    Where a search plans many episodes in one program (`jaxvrp.Players.searches_all`: `darp`), problems are padded to
     the largest and searched together, so that all have all the time. Else one is solved after the other.
 
     Args:
@@ -228,9 +229,10 @@ def solve_all(
 
 def _stack_of(name: str, method: str | None) -> Callable[[Sequence[Any]], Any] | None:
     """What makes one batch of problems that a method (None: the first) searches together; None if none can."""
-    toolbox = registry.toolbox_of(jaxvrp.make(name))
-    is_search_of_all = (method or next(iter(toolbox.searches), None)) in toolbox.searches_all
-    return toolbox.instances.stack if toolbox.instances and is_search_of_all else None
+    env = jaxvrp.make(name)
+    players, files = registry.players_of(env), registry.problems_of(env)
+    is_search_of_all = (method or next(iter(players.searches), None)) in players.searches_all
+    return files.stack if files and is_search_of_all else None
 
 
 def solved_together(
@@ -242,7 +244,7 @@ def solved_together(
     progress: Callable[[SearchedAll], None] | None,
 ) -> list[Solution]:
     """Solutions of `problems`, which `batch` holds padded, by a search for all of them."""
-    search = batch.toolbox.searches_all[method]
+    search = batch.players.searches_all[method]
     reports = search(batch.env, batch.instance, jax.random.key(seed), seconds * len(problems))
     best, found, interrupted = watched_to_the_end(reports, progress)
     solutions = []
@@ -297,7 +299,7 @@ def open_problem(
         made = file.files.weighed(file.problem, file.env)
         instance = file.files.instance(file.problem, made)
         methods = {POLICY: _policy(made, instance, best, sampling), **_methods(made, instance)}
-        if lookahead := registry.toolbox_of(made).lookahead:
+        if lookahead := registry.players_of(made).lookahead:
             program = _episodes(lambda env: lookahead(env, best), tries=1)
             methods[f"planner with {POLICY}"] = _once(made, instance, program)
         solving = _solving(file.files, file.problem, methods)
@@ -314,7 +316,7 @@ def open_problem(
 def problem_in(name: str, problem: Any, path: str | os.PathLike) -> Problem:
     """A problem, or a batch of problems, of a file, in an environment that is registered by this name."""
     plain = jaxvrp.make(name)
-    files = registry.toolbox_of(plain).instances
+    files = registry.problems_of(plain)
     assert files
     try:
         made = files.weighed(problem, jaxvrp.make(name, **files.parameters(problem, plain)))
@@ -349,7 +351,7 @@ def chosen(problem: Problem, method: str | None) -> str:
     """The name of a method, by default the best choice."""
     if method is None:
         return next(iter(problem.methods))
-    method = problem.toolbox.full_name(method)
+    method = problem.players.full_name(method)
     if method not in problem.methods:
         hint = "it needs --run" if method == POLICY else nearest(method, problem.methods)
         raise UserError(f"--method {method}: there is none of that name; {hint}")
@@ -405,12 +407,10 @@ def _refusal(path: str | os.PathLike, mistakes: dict[str, ValueError]) -> str:
 def _readers(env: str | None, ending: str) -> Iterator[tuple[str, InstanceFiles]]:
     """Names and readers of one environment, or of all; those of the ending come first."""
     if env is None:
-        for name, toolbox in registry.toolboxes(ending):
-            if toolbox.instances:
-                yield name, toolbox.instances
+        yield from registry.all_problems(ending)
         return
     try:
-        files = registry.toolbox_of(jaxvrp.make(env)).instances
+        files = registry.problems_of(jaxvrp.make(env))
     except (ValueError, TypeError) as error:
         raise UserError(f"--env: {error}") from None
     if files is None:
@@ -420,10 +420,10 @@ def _readers(env: str | None, ending: str) -> Iterator[tuple[str, InstanceFiles]
 
 
 def _methods(env: Environment, instance: Any) -> dict[str, Any]:
-    toolbox = registry.toolbox_of(env)
-    planners = {name: make for name, make in toolbox.planners.items() if name not in toolbox.searches}
-    makers: dict[str, MakeActor] = {**planners, **toolbox.baselines, "random": RandomActor}
-    searches = {name: functools.partial(search, env, instance) for name, search in toolbox.searches.items()}
+    players = registry.players_of(env)
+    planners = {name: make for name, make in players.planners.items() if name not in players.searches}
+    makers: dict[str, MakeActor] = {**planners, **players.baselines, "random": RandomActor}
+    searches = {name: functools.partial(search, env, instance) for name, search in players.searches.items()}
     return {**searches, **{name: _once(env, instance, _of_many(make)) for name, make in makers.items()}}
 
 
@@ -467,7 +467,7 @@ def _episodes(make: MakeActor, *, tries: int) -> Any:
     """A jitted program `(env, instance, key) -> (actions, cost)`: of several episodes of an actor, the best."""
 
     def play(env: Environment, instance: Any, key: jax.Array) -> tuple[dict[str, jax.Array], jax.Array]:
-        cost = registry.toolbox_of(env).cost
+        cost = registry.players_of(env).cost
         episode, totals = best_episode(env, make(env), instance, key, tries=tries, cost=cost)
         return episode.actions, totals["cost"]
 

@@ -27,14 +27,14 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def baselines(argv: Sequence[str]) -> None:
-    """The baselines of any environment, with the headlines of its toolbox."""
+    """The baselines of any environment, with its headlines."""
     parser = Parser("benchmarks.quality", "The baselines of an environment on fixed instances.")
     parser.add_argument("--env", required=True, help="a registered name, or package.module:make")
     parser.add_argument("--episodes", type=positive, default=512, help="instances (default: 512)")
     args = parser.parse_args(argv)
     env = contest.made(args.env, {})
     figures = Evaluator(env, args.episodes, contest.SEED).baselines()
-    print(figures_table(figures, registry.toolbox_of(env).headlines))
+    print(figures_table(figures, registry.card_of(env).headlines))
 
 
 if __name__ == "__main__":

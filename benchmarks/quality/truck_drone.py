@@ -30,7 +30,7 @@ from jaxvrp.actor import Actor
 from jaxvrp.envs.truck_drone.baselines.rolling_horizon import RollingHorizonActor
 from jaxvrp.envs.truck_drone.env import TruckDrone
 from jaxvrp.io.command_line import UserError, above_zero, positive
-from jaxvrp.registry import toolbox_of
+from jaxvrp.registry import players_of
 from train import Evaluator, RunFolder, baseline_actors, mean_figures, split_mapping
 
 FIGURES = ("return", "completion_rate", "success_rate", "on_time_rate", "time_step", "crashed_drones", "forced_returns")
@@ -83,13 +83,13 @@ def _played(env: Any, figures: Mapping[str, Any], seconds: Seconds) -> Played:
 
 def players(env: Environment, runs: Sequence[Any], args: argparse.Namespace) -> dict[str, Callable[[], Played]]:
     """The turns of all players; `runs` are the policies, in the environments in which they play."""
-    envs = toolbox_of(env).forms(env)
+    envs = players_of(env).forms(env)
     play = functools.partial(strongest, envs, episodes=args.episodes)
     turns: dict[str, Callable[[], Played]] = {}
     for name in baseline_actors(env):
         turns[name] = functools.partial(play, lambda form, name=name: baseline_actors(form)[name])
     if args.blind:
-        greedy = toolbox_of(env).baselines["greedy"]
+        greedy = players_of(env).baselines["greedy"]
         turns["greedy, blind to batteries"] = functools.partial(
             play, lambda form: greedy(form.replace(battery_rate=0.0, hover_cost=0.0))
         )
@@ -110,8 +110,8 @@ def players(env: Environment, runs: Sequence[Any], args: argparse.Namespace) -> 
 
 
 def found_by_search(env: Environment, episodes: int, seconds: float) -> Played:
-    """What the first search of the toolbox reaches, with so many seconds for each instance."""
-    search = next(iter(toolbox_of(env).searches.values()))
+    """What the first search reaches, with so many seconds for each instance."""
+    search = next(iter(players_of(env).searches.values()))
     instances = jax.jit(Evaluator(env, episodes, SEED).instances)()
     problems = [jax.tree.map(lambda leaf, row=row: leaf[row], instances) for row in range(episodes)]
     keys = jax.random.split(jax.random.key(SEED), episodes)

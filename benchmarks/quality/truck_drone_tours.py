@@ -109,7 +109,7 @@ def standings(
     turns: dict[str, Callable[[], Plans]] = {f"search, {seconds:g} s": search}
     for name, actor in baseline_actors(env).items():
         turns[name] = functools.partial(act, actor, 1)
-    for name, make in registry.toolbox_of(env).planners.items():
+    for name, make in registry.players_of(env).planners.items():
         turns[name] = functools.partial(act, make(env), 1)
     turns |= {name: functools.partial(act, *player) for name, player in policies.items()}
     rows = [list(HEAD)]

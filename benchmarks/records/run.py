@@ -65,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         except ValueError as error:
             raise UserError(f"the plan for problem {row} of {args.set} is not feasible ({error}); no record") from None
     player = {"policy": args.policy} if args.policy else {"method": args.method}
-    if args.method in known.toolbox.searches:
+    if args.method in known.players.searches:
         player |= {"seconds": args.seconds, "seed": args.seed}
     version, checksum = known.problems.version, known.problems.checksum
     record = {
@@ -95,7 +95,7 @@ class Seconds(NamedTuple):
 def planned(known: Known, problems: Sequence[Any], args: argparse.Namespace) -> tuple[list[dict[str, Any]], Seconds]:
     """A plan for each problem of a set, by the player that the command line names."""
     files, env = known.files, known.env
-    toolbox = registry.toolbox_of(env)
+    players = registry.players_of(env)
     if args.policy:
         try:
             policy = jaxvrp.load_policy(args.policy, **files.parameters(problems[0], env))
@@ -104,12 +104,12 @@ def planned(known: Known, problems: Sequence[Any], args: argparse.Namespace) -> 
         if type(policy.env) is not type(env):
             raise UserError(f"--policy {args.policy} plays another environment than {args.set}; give one of its own")
         return played(files, policy.env, PolicyPlayer(policy), problems)
-    method = args.method = toolbox.full_name(args.method)
-    actors = {**{name: make(env) for name, make in toolbox.planners.items()}, **baseline_actors(env)}
-    if method in toolbox.searches:
+    method = args.method = players.full_name(args.method)
+    actors = {**{name: make(env) for name, make in players.planners.items()}, **baseline_actors(env)}
+    if method in players.searches:
         return searched(known, problems, method, args)
     if method not in actors:
-        raise UserError(f"--method {method}: {nearest(method, [*toolbox.searches, *actors])}")
+        raise UserError(f"--method {method}: {nearest(method, [*players.searches, *actors])}")
     return played(files, env, actors[method], problems)
 
 
@@ -136,7 +136,7 @@ def searched(
     known: Known, problems: Sequence[Any], method: str, args: argparse.Namespace
 ) -> tuple[list[dict[str, Any]], Seconds]:
     """The plans of a search: of all problems in one program where it can, else of one after the other."""
-    stack, search_all = known.files.stack, method in known.toolbox.searches_all
+    stack, search_all = known.files.stack, method in known.players.searches_all
     if search_all and stack is not None:
         batch = solve.problem_in(known.environment, stack(problems), args.set)
 

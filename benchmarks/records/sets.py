@@ -17,7 +17,8 @@ import jaxvrp
 from jaxvrp import Environment, registry
 from jaxvrp.io.command_line import Parser, UserError
 from jaxvrp.io.messages import cut, nearest
-from jaxvrp.toolbox import InstanceFiles, ProblemSet, Toolbox
+from jaxvrp.players import Players
+from jaxvrp.toolbox import InstanceFiles, ProblemSet
 from train import aligned, entry
 
 
@@ -33,15 +34,16 @@ class Known(NamedTuple):
         return jaxvrp.make(self.environment, **self.problems.parameters)
 
     @property
-    def toolbox(self) -> Toolbox:
-        """What belongs to the environment."""
-        return registry.toolbox_of(self.env)
+    def players(self) -> Players:
+        """Of the environment."""
+        return registry.players_of(self.env)
 
     @property
     def files(self) -> InstanceFiles:
         """How its plans are made."""
-        assert self.toolbox.instances
-        return self.toolbox.instances
+        files = registry.problems_of(self.env)
+        assert files
+        return files
 
     def recompute(self, problem: Any, plan: Mapping[str, Any]) -> dict[str, Any]:
         """See `jaxvrp.InstanceFiles.recompute`."""

@@ -112,14 +112,14 @@ def play_policy(name: str, instance: int) -> Episode:
 def play_tsp_drone() -> Episode:
     """TSP-ep-all on twenty nodes."""
     env = jaxvrp.make("tsp_drone", num_nodes=20)
-    actor = registry.toolbox_of(env).planners["TSP-ep-all"](env)
+    actor = registry.players_of(env).planners["TSP-ep-all"](env)
     return _record(env, actor, jax.jit(env.generate)(jax.random.key(3)))
 
 
 def play_tours() -> Episode:
     """Tandems of the nearest neighbour, fifteen customers with time windows."""
     env = jaxvrp.make("truck_drone_tours", num_nodes=16)
-    actor = registry.toolbox_of(env).baselines["nearest neighbour"](env)
+    actor = registry.players_of(env).baselines["nearest neighbour"](env)
     return _record(env, actor, jax.jit(env.generate)(jax.random.key(0)))
 
 
@@ -127,7 +127,7 @@ def play_sidekicks() -> Episode:
     """A truck with three drones and twelve customers, after a second of the search."""
     env = jaxvrp.make("flying_sidekicks", num_nodes=13, num_drones=3)
     instance = jax.jit(env.generate)(jax.random.key(0))
-    *_, found = registry.toolbox_of(env).searches["search"](env, instance, jax.random.key(0), 1.0)
+    *_, found = registry.players_of(env).searches["search"](env, instance, jax.random.key(0), 1.0)
     assert found.episode
     return found.episode()
 
@@ -147,7 +147,7 @@ def play_pcb() -> Episode:
 def play_dispatch() -> Episode:
     """A morning of six vehicles, of which idle ones go where demand has been."""
     env = jaxvrp.make("dispatch", num_vehicles=6, expected_requests=80.0, max_requests=100, zones=4)
-    actor = registry.toolbox_of(env).baselines["relocate"](env)
+    actor = registry.players_of(env).baselines["relocate"](env)
     return _record(env, actor, jax.jit(env.generate)(jax.random.key(2)))
 
 

@@ -30,7 +30,7 @@ def playing_environment(values: Mapping[str, Any], changes: dict[str, Any]) -> E
 
 
 def changed_for_evaluation(env: Environment, chosen: dict[str, Any]) -> Environment:
-    """The environment with what its toolbox changes for evaluation, and what is `chosen`, which goes first."""
+    """The environment with what its card changes for evaluation, and what is `chosen`, which goes first."""
     changed = fields.replace(env, evaluation_parameters(env, chosen), "parameter", "eval_env.")
     if changed.roles != env.roles:
         raise ValueError(
@@ -42,10 +42,10 @@ def changed_for_evaluation(env: Environment, chosen: dict[str, Any]) -> Environm
 
 def changed_parameters(env: Environment, parameters: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     """The parameters that `env` was made from after some `changes`, by keyword of its factory."""
-    changed = registry.toolbox_of(env).changed
+    changed = registry.card_of(env).changed
     return changed(parameters, changes) if changed else {**parameters, **changes}
 
 
 def evaluation_parameters(env: Environment, chosen: dict[str, Any]) -> dict[str, Any]:
-    """The parameters that evaluation changes: what is `chosen`, and else what the environment's toolbox says."""
-    return {**registry.toolbox_of(env).evaluation, **chosen}
+    """The parameters that evaluation changes: what is `chosen`, and else what the environment's card says."""
+    return {**registry.card_of(env).evaluation, **chosen}

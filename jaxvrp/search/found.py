@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from jaxvrp.toolbox import Searched, SearchedAll
+from jaxvrp.players import Searched, SearchedAll
 
 Report = TypeVar("Report", Searched, SearchedAll)
 

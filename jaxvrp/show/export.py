@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from jaxvrp import registry
+from jaxvrp.environment import Environment
 from jaxvrp.episodes import Episode, whole
 from jaxvrp.io.messages import shown
 from jaxvrp.io.whole_files import write_text
@@ -51,6 +52,24 @@ def story_of(episode: Episode, problem: Any = None) -> Story:
     """
     tell = registry.toolbox_of(episode.env).story or generic.story_of
     return tell(whole(episode), problem)
+
+
+def is_drawn(env: Environment) -> bool:
+    """Whether an environment says how its episodes are drawn; others are drawn as their states are."""
+    toolbox = registry.toolbox_of(env)
+    return toolbox.story is not None or toolbox.renderer is not None
+
+
+def can_record_steps(env: Environment) -> bool:
+    """Whether `record_steps` can record episodes of `env`."""
+    return registry.toolbox_of(env).step_recorder is not None
+
+
+def record_steps(episode: Episode, folder: str | os.PathLike) -> None:
+    """Record every step of an episode in an empty folder, as its environment does."""
+    record = registry.toolbox_of(episode.env).step_recorder
+    assert record
+    record(episode.env, episode.states, folder)
 
 
 def draw(episode: Episode, path: str | os.PathLike, problem: Any = None) -> None:

@@ -19,7 +19,7 @@ from benchmarks.quality.darp import HEAD, Contest
 from jaxvrp import registry
 from jaxvrp.envs.darp.baselines.search import SearchActor
 from jaxvrp.io.command_line import UserError
-from jaxvrp.registry import toolbox_of
+from jaxvrp.registry import players_of
 from train import Evaluator, baseline_actors
 from train.on_policy.config import PPOConfig
 
@@ -72,7 +72,7 @@ def test_a_baseline_is_shown_in_its_strongest_form(table):
     """By an episode of each form, played here; and `train.evaluate` tells the same."""
     sizes = {"num_drones": 1, "num_customers": 2, "num_route_nodes": 3, "max_steps": 40}
     env = jaxvrp.make("truck_drone", **sizes)
-    forms = toolbox_of(env).forms(env)
+    forms = players_of(env).forms(env)
     assert [form.decide for form in forms] == ["steps", "events"]
     returns = {}
     for form in forms:

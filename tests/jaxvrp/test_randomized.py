@@ -88,7 +88,7 @@ def test_the_base_plays_an_episode_with_what_was_drawn(base, env):
     fixed = base.replace(**{name: value for name, value in instance.drawn.items() if name != "num_customers"})
     other, its = jax.jit(fixed.reset_to)(instance.problem)
     step, fixed_step = jax.jit(env.step), jax.jit(fixed.step)
-    baseline = registry.toolbox_of(env).baselines["greedy"](env)
+    baseline = registry.players_of(env).baselines["greedy"](env)
     act = jax.jit(lambda *batch: baseline.act(jax.random.key(0), baseline.init(1), *batch)[0])
     wanted = jax.jit(lambda state, other: greedy_action(env.of(state), other))
     for _ in range(TINY["max_steps"]):
@@ -167,7 +167,7 @@ BASELINES = [
 
 def recorded(env, baseline, instances):
     """Rewards and metrics, entities and masks of episodes that a baseline plays, `[T, ENVS, ...]`."""
-    actor = registry.toolbox_of(env).baselines[baseline](env)
+    actor = registry.players_of(env).baselines[baseline](env)
 
     def keep(action, state, timestep):
         return (timestep.team_reward, timestep.metrics), (timestep.entities, timestep.action_mask)
@@ -187,7 +187,7 @@ def test_what_is_beyond_a_size_that_was_drawn_does_not_exist(name, baseline):
     smaller = env.replace(**small)
     problems = jax.jit(jax.vmap(env.generate))(jax.random.split(jax.random.key(1), ENVS))
     smaller_problems = cut(problems)
-    for size, padding in registry.toolbox_of(env).paddings.items():
+    for size, padding in registry.card_of(env).paddings.items():
         problems = jax.vmap(lambda problem: padding.void_beyond(problem, jnp.int32(small[size])))(problems)  # noqa: B023
     padded, (seen, mask) = recorded(env, baseline, problems)
     wanted, (its, its_mask) = recorded(smaller, baseline, smaller_problems)
@@ -207,7 +207,7 @@ def test_what_is_beyond_a_size_that_was_drawn_does_not_exist(name, baseline):
 @pytest.mark.slow
 def test_planners_plan_the_problems_of_the_sizes_that_were_drawn():
     env = jaxvrp.randomize(jaxvrp.make("tsp_drone", num_nodes=6), {"num_nodes": [2, 6]})
-    planner = registry.toolbox_of(env).planners["TSP-ep"](env)
+    planner = registry.players_of(env).planners["TSP-ep"](env)
     instances = jax.jit(jax.vmap(env.generate))(jax.random.split(jax.random.key(0), ENVS))
     play = jax.jit(lambda batch: record_episodes(env, planner, batch, jax.random.key(0), lambda *_: None)[0])
     last = play(instances)
@@ -218,7 +218,7 @@ def test_planners_plan_the_problems_of_the_sizes_that_were_drawn():
 @pytest.mark.slow
 def test_pictures_and_replays_of_an_episode_leave_out_who_does_not_exist(base):
     env = jaxvrp.randomize(base, {"num_customers": [1, 1]})
-    actor = registry.toolbox_of(env).baselines["greedy"](env)
+    actor = registry.players_of(env).baselines["greedy"](env)
     instance = jax.jit(env.generate)(jax.random.key(0))
     episode = jax.jit(lambda: record_episode(env, actor, instance, jax.random.key(0)))()
     states, actions = episode.states, episode.actions

@@ -161,7 +161,7 @@ def test_a_baseline_on_the_same_instance(run, tmp_path, capsys):
     ("name", "player"), [("darp", "nearest neighbour"), ("tsp_drone", "nearest neighbour"), ("truck_drone", "greedy")]
 )
 def test_greedy_is_the_first_baseline(name, player):
-    assert registry.toolbox_of(jaxvrp.make(name)).full_name("greedy") == player
+    assert registry.players_of(jaxvrp.make(name)).full_name("greedy") == player
 
 
 @pytest.mark.parametrize(

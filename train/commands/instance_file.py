@@ -28,7 +28,7 @@ from train.run.evaluator import Figures, baseline_actors, first_seed, mean_figur
 from train.run.folder import RunFolder, Trained, read_run
 
 Cost = Callable[[Mapping[str, jax.Array]], jax.Array]
-"""See `jaxvrp.Toolbox.cost`."""
+"""See `jaxvrp.Players.cost`."""
 
 AT_ONCE = 16
 """Tries of an instance that are played side by side."""
@@ -75,7 +75,7 @@ class InstanceFile:
         recorded = read_run(find_run(run), trust=trust, named=named)
         keywords = recorded.config.env
         made = _make(keywords)
-        files = registry.toolbox_of(made).instances
+        files = registry.problems_of(made)
         if files is None:
             raise UserError(f"--instance {path}: {type(made).__name__} reads no instances from files; leave it out")
         given = _given(files, path, changes)
@@ -254,7 +254,7 @@ def best_episode(
     """An actor's best episode, and its `return`, `length` and `cost`.
 
     So many tries are not kept: the best is played once more, together with those that were played beside it. The best
-    has the least `cost` (`jaxvrp.Toolbox.cost`), by default the greatest return.
+    has the least `cost` (`jaxvrp.Players.cost`), by default the greatest return.
     """
     lanes = min(tries, AT_ONCE)
     instances = jax.tree.map(lambda leaf: jnp.repeat(jnp.asarray(leaf)[None], lanes, axis=0), instance)

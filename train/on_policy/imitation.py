@@ -54,9 +54,9 @@ def make_teacher(config: PPOConfig, env: Environment) -> Actor | None:
     """
     if config.imitate is None:
         return None
-    toolbox = registry.toolbox_of(env)
-    named = {**toolbox.baselines, **toolbox.planners}
-    name = toolbox.full_name(config.imitate)
+    players = registry.players_of(env)
+    named = {**players.baselines, **players.planners}
+    name = players.full_name(config.imitate)
     if name not in named:
         known = ", ".join(f"'{player}'" for player in named) or "none"
         raise ValueError(

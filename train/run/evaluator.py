@@ -61,11 +61,11 @@ class Evaluator:
         return jnp.concatenate([key[None], jax.random.split(key, best_of - 1)]) if best_of > 1 else key[None]
 
     def baseline_programs(self) -> dict[str, list[Program]]:
-        """By name, jitted programs that play the baselines of the environment's toolbox, and random play at the end.
+        """By name, jitted programs that play the baselines of the environment, and random play at the end.
 
-        Each plays in all forms of the environment (`Toolbox.forms`).
+        Each plays in all forms of the environment (`Players.forms`).
         """
-        forms = [Evaluator(env, self.num_episodes, self.seed) for env in registry.toolbox_of(self.env).forms(self.env)]
+        forms = [Evaluator(env, self.num_episodes, self.seed) for env in registry.players_of(self.env).forms(self.env)]
         return {
             name: [jax.jit(functools.partial(form.play, baseline_actors(form.env)[name])) for form in forms]
             for name in baseline_actors(self.env)
@@ -95,14 +95,14 @@ class Evaluator:
 
 
 def baseline_actors(env: Environment) -> dict[str, Actor]:
-    """What a policy is compared with, by name: the baselines of the environment's toolbox, and random play."""
-    baselines = registry.toolbox_of(env).baselines
+    """What a policy is compared with, by name: the baselines of the environment, and random play."""
+    baselines = registry.players_of(env).baselines
     return {**{name: make_actor(env) for name, make_actor in baselines.items()}, "random": RandomActor(env)}
 
 
 def mean_figures(env: Environment, metrics: dict[str, jax.Array]) -> dict[str, jax.Array]:
-    """Means `f32[...]` of `[episodes, ...]`, under the names that the toolbox's headlines give to them."""
-    names = {headline.metric: headline.figure for headline in registry.toolbox_of(env).headlines}
+    """Means `f32[...]` of `[episodes, ...]`, under the names that the headlines give to them."""
+    names = {headline.metric: headline.figure for headline in registry.card_of(env).headlines}
     return {names.get(name, name): value.mean(axis=0) for name, value in metrics.items()}
 
 

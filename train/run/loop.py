@@ -197,7 +197,7 @@ class _Session:
                     warn(f"{faults}; the run goes on from its checkpoint")
             loggers = (config.logger, folder, recorded.values, env_steps)
             self._writer = MetricsWriter(folder, functools.partial(shown.open_loggers, *loggers) if shown else tuple)
-        headlines = registry.toolbox_of(learner.evaluation_env).headlines
+        headlines = registry.card_of(learner.evaluation_env).headlines
         total_steps = config.num_updates * config.steps_per_update
         self._progress = Progress(total_steps, env_steps, headlines, enabled=is_main, title=stage.title)
 

@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 from tqdm import tqdm
 
-from jaxvrp.toolbox import Headline
+from jaxvrp.card import Headline
 
 TICK = 1.0
 """Seconds between two looks at the clock that a bar on a terminal shows: an update may take minutes."""

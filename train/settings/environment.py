@@ -62,7 +62,7 @@ def randomized(env: Environment, ranges: Ranges, first_ranges: Ranges, num_steps
     Where it shows entities, it has room for all sizes that are drawn, beyond its own; vectors are tied to these.
     """
     if env.entity_kinds:
-        drawn = [name for name in registry.toolbox_of(env).paddings if name in ranges]
+        drawn = [name for name in registry.card_of(env).paddings if name in ranges]
         greatest = {name: max(_greatest(ranges[name]), _greatest(first_ranges.get(name))) for name in drawn}
         larger = {name: size for name, size in greatest.items() if size > getattr(env, name)}
         env = fields.replace(env, larger, "parameter", "randomize.")

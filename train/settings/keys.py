@@ -119,7 +119,7 @@ def environment_keys(name: str, scenario: str | None, env: Environment) -> Itera
     if scenario is not None:
         yield Key("env.scenario", "environment", f"scenario: {text}", "text", scenario)
     described = {}
-    for cls in (type(env), *registry.toolbox_of(env).parameters):
+    for cls in (type(env), *registry.card_of(env).parameters):
         for field in dataclasses.fields(cls):
             unit = f" [{field.metadata['unit']}]" if field.metadata.get("unit") else ""
             sentence = field.metadata.get("help", "") + unit
@@ -127,7 +127,7 @@ def environment_keys(name: str, scenario: str | None, env: Environment) -> Itera
     for parameter, default in env.parameters.items():
         sentence, accepted = described.get(parameter, (UNDESCRIBED, ""))
         yield Key(f"env.{parameter}", "environment", sentence, accepted, default)
-    defaults = {"eval_env": dict(registry.toolbox_of(env).evaluation)}
+    defaults = {"eval_env": dict(registry.card_of(env).evaluation)}
     for mapping, group in REPEATING.items():
         sentence = next(field.metadata["help"] for field in dataclasses.fields(RunConfig) if field.name == mapping)
         yield Key(f"{mapping}.KEY", group, sentence, "", defaults.get(mapping, {}))

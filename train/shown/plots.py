@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from jaxvrp.card import Headline
 from jaxvrp.show import paper
 from jaxvrp.show.palette import NOTE, series_look
-from jaxvrp.toolbox import Headline
 from train.run.records import Record
 
 TRAINING, EVALUATION = "episode/return", "eval/return"

@@ -11,7 +11,7 @@ from jaxvrp import registry
 from jaxvrp.io.messages import warn
 from jaxvrp.io.whole_files import write_json
 from jaxvrp.pictures import save_still
-from jaxvrp.show.export import draw
+from jaxvrp.show.export import draw, is_drawn
 from train.learner import Learner
 from train.run.compiler import Compiler
 from train.run.evaluator import Evaluator, Figures, first_seed, recording_function
@@ -22,7 +22,7 @@ from train.shown.tables import figures_table
 
 CURVE = "learning_curve.png"
 EPISODE = ("episode.gif", "episode.png")
-"""Files that a run draws at its end; of the episode, if its toolbox has it drawn and `pictures` says so."""
+"""Files that a run draws at its end; of the episode, if its environment has it drawn and `pictures` says so."""
 
 
 class Report:
@@ -31,9 +31,8 @@ class Report:
     def __init__(self, learner: Learner, params: Any, evaluator: Evaluator, compiler: Compiler):
         """`params` are those of actors at any time, and `evaluator` has the fixed instances."""
         self._learner, self._evaluator = learner, evaluator
-        self._toolbox = registry.toolbox_of(evaluator.env)
-        is_drawn = self._toolbox.story is not None or self._toolbox.renderer is not None
-        self._pictures = EPISODE if is_drawn and learner.config.pictures else ()
+        self._headlines = registry.card_of(evaluator.env).headlines
+        self._pictures = EPISODE if is_drawn(evaluator.env) and learner.config.pictures else ()
         if self._pictures:
             record = recording_function(learner, evaluator)
             self._record = compiler.compile(record, first_seed(learner, params), quick=True, name="record")
@@ -44,7 +43,7 @@ class Report:
 
     def write(self, params: Any, policy: Figures, folder: pathlib.Path) -> list[pathlib.Path]:
         """Write all of it, and print the table; `policy` are the figures of the actors. Returns the pictures."""
-        evaluator, headlines = self._evaluator, self._toolbox.headlines
+        evaluator, headlines = self._evaluator, self._headlines
         baselines = evaluator.baselines(programs=self._baselines)
         figures = {"policy": policy, **baselines}
         write_json(folder / "summary.json", figures)

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from jaxvrp.card import Headline
 from jaxvrp.io.messages import printable
-from jaxvrp.toolbox import Headline
 
 
 def figures_table(figures: dict[str, dict[str, Any]], headlines: Sequence[Headline]) -> str:

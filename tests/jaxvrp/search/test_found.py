@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
+from jaxvrp.players import Searched, SearchedAll
 from jaxvrp.search.found import with_found
-from jaxvrp.toolbox import Searched, SearchedAll
 
 INF = np.inf
 

@@ -65,7 +65,7 @@ def rides():
         capacity=[3, 2],
     )
     return env, *play(
-        env, registry.toolbox_of(env).baselines["nearest neighbour"](env), as_float32(instance), jax.random.key(3)
+        env, registry.players_of(env).baselines["nearest neighbour"](env), as_float32(instance), jax.random.key(3)
     )
 
 
@@ -90,7 +90,7 @@ def answers():
         area=[[0, 0], [6, 6]],
     )
     instance = dispatch_as_computed(dispatch.pad(instance, 14, 3))
-    return env, *play(env, registry.toolbox_of(env).baselines["cover"](env), instance, jax.random.key(3))
+    return env, *play(env, registry.players_of(env).baselines["cover"](env), instance, jax.random.key(3))
 
 
 @pytest.fixture(scope="session")
@@ -100,7 +100,7 @@ def sorties():
     instance = tsp_drone.make_instance([[0, 0], [2, 1], [6, 2], [3, 7], [8, 8], [1, 9]], max_flight=16, launch_time=0.5)
     return env, *play(
         env,
-        registry.toolbox_of(env).baselines["nearest neighbour"](env),
+        registry.players_of(env).baselines["nearest neighbour"](env),
         tsp_drone_as_computed(tsp_drone.pad(instance, 7)),
         jax.random.key(3),
     )

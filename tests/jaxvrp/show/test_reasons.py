@@ -31,7 +31,6 @@ from jaxvrp.show.reasons import shown_amount
 from tests.jaxvrp.envs.dispatch import small_days
 from tests.jaxvrp.show.conftest import play
 
-
 NAMES = naming_of(truck_drone.make(num_route_nodes=4).generate(jax.random.key(0)), 2, None)
 """Of two drones, three customers and four nodes."""
 

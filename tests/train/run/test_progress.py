@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from jaxvrp.toolbox import Headline
+from jaxvrp.card import Headline
 from train.run import progress
 from train.run.progress import Progress
 

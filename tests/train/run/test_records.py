@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jaxvrp.toolbox import Headline
+from jaxvrp.card import Headline
 from train.run.records import cut_back, listed, read_lines, read_records
 from train.shown.plots import learning_curve
 

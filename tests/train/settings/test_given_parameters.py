@@ -137,7 +137,7 @@ def test_a_run_on_generated_boards_is_evaluated_on_those_of_a_file(
     """From the command line to the boards that are played, by whom; how, is seen with other environments."""
     run_on(tmp_path, GENERATED_BOARDS)
     path, played = str(boards / "two.npz"), []
-    shown = [headline.figure for headline in registry.toolbox_of(jaxvrp.make("pcb", boards=path)).headlines]
+    shown = [headline.figure for headline in registry.card_of(jaxvrp.make("pcb", boards=path)).headlines]
 
     def play(self, actor, best_of=1):
         played.append((self.env, actor))

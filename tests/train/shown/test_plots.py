@@ -7,8 +7,8 @@ import pytest
 from matplotlib.figure import Figure
 from scipy import stats
 
+from jaxvrp.card import Headline
 from jaxvrp.io.command_line import UserError
-from jaxvrp.toolbox import Headline
 from train import plot
 from train.run.records import read_start
 from train.shown import plots

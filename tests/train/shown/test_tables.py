@@ -2,7 +2,7 @@
 
 import pytest
 
-from jaxvrp.toolbox import Headline
+from jaxvrp.card import Headline
 from train import figures_table
 
 FIGURES = {"policy": {"return": 12.5, "late_share": 0.000712, "length": 30.0}}

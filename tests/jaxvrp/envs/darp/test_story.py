@@ -9,13 +9,13 @@ from jaxvrp.envs.darp import make, make_instance
 from jaxvrp.envs.darp.plan import actions_of
 from jaxvrp.envs.darp.story import story_of, story_of_plan
 from jaxvrp.episodes import record_episode, whole
-from jaxvrp.registry import toolbox_of
+from jaxvrp.registry import players_of
 
 
 def test_an_episode_and_its_plan_have_the_same_tours():
     env = make(num_nodes=10, num_agents=3)
     instance = jax.jit(env.generate)(jax.random.key(1))
-    actor = next(iter(toolbox_of(env).baselines.values()))(env)
+    actor = next(iter(players_of(env).baselines.values()))(env)
     play = jax.jit(lambda instance: record_episode(env, actor, instance, jax.random.key(0)))
     episode = whole(jax.device_get(play(instance)))
     told = story_of(episode)

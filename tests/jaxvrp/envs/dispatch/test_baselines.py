@@ -51,10 +51,10 @@ def test_accept_takes_the_least_added_travel(states):
 
 
 def test_a_rule_that_only_repeats_another_is_no_player(states):
-    players = {scenario: list(registry.toolbox_of(env).baselines) for scenario, env in ENVS.items()}
+    players = {scenario: list(registry.players_of(env).baselines) for scenario, env in ENVS.items()}
     assert players == {"ride_pooling": ["accept", "cover"], "same_day": ["accept", "threshold"]}
     drawn = randomize(ENVS["same_day"], {"max_requests": [2, REQUESTS]})
-    assert list(registry.toolbox_of(drawn).baselines) == players["same_day"]
+    assert list(registry.players_of(drawn).baselines) == players["same_day"]
     as_tuned = chosen(ThresholdActor(ENVS["ride_pooling"]), states["ride_pooling"])
     accepted = chosen(AcceptActor(), states["ride_pooling"])
     jax.tree.map(np.testing.assert_array_equal, as_tuned, accepted)

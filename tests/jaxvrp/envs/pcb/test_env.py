@@ -359,7 +359,7 @@ def test_parameters_of_the_generator_do_not_suit_given_boards(make):
 def test_parameters_of_the_generator_go_with_generated_boards():
     """Of an environment some of whose keywords are changed; one that is changed itself is left to `make` to refuse."""
     few = {"boards": "generated", "num_boards": 2, "min_parts": 2, "max_parts": 3, "rays": 4}
-    changed = registry.toolbox_of(small_env("sequential")).changed
+    changed = registry.card_of(small_env("sequential")).changed
     assert changed(few, {"rays": 8}) == {**few, "rays": 8}
     assert changed(few, {"boards": "a.pcb", "rays": 8}) == {"boards": "a.pcb", "num_boards": 2, "rays": 8}
     assert changed(few, {"boards": ["a.pcb"], "max_parts": 4}).keys() == {"boards", "num_boards", "max_parts", "rays"}

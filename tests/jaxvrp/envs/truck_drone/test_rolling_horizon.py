@@ -9,7 +9,7 @@ import jaxvrp
 from jaxvrp.envs.truck_drone.baselines.greedy import GreedyActor
 from jaxvrp.envs.truck_drone.baselines.rolling_horizon import RollingHorizonActor, imagine
 from jaxvrp.episodes import play_episodes
-from jaxvrp.registry import toolbox_of
+from jaxvrp.registry import players_of
 
 STEPS, CUSTOMERS, LOT = 40, 5, 12
 
@@ -141,4 +141,4 @@ def test_where_everybody_is_known_no_episode_is_worse_than_the_dispatchers():
 def test_it_is_among_the_planners_of_all_scenarios():
     for scenario in ("truck_drone_basic", "vrpd_tw", "truck_drone_same_day"):
         env = make(scenario)
-        assert isinstance(toolbox_of(env).planners["planner"](env), RollingHorizonActor)
+        assert isinstance(players_of(env).planners["planner"](env), RollingHorizonActor)

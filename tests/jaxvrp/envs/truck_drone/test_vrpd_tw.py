@@ -21,7 +21,7 @@ from jaxvrp.envs.truck_drone.baselines.greedy import GreedyActor
 from jaxvrp.envs.truck_drone.pictures import draw_episode, render_episode
 from jaxvrp.envs.truck_drone.scenarios.vrpd_tw import VrpdTw
 from jaxvrp.envs.truck_drone.world import CRASHED, FLYING, ONBOARD, RETURNING
-from jaxvrp.registry import toolbox_of
+from jaxvrp.registry import players_of, toolbox_of
 from jaxvrp.testing import check_shapes
 
 # Two nodes and two drones: RELEASE_d is 3 + d, RECOVER_d is 5 + d.
@@ -409,7 +409,7 @@ def test_it_conforms(form):
 def test_it_goes_by_two_names():
     env = jaxvrp.make("vrpd_tw", num_drones=3, payload_factor=0.7)
     assert env == jaxvrp.make("truck_drone", scenario="vrpd_tw", num_drones=3, payload_factor=0.7)
-    assert isinstance(env, VrpdTw) and toolbox_of(env).baselines.keys() == {"greedy"}
+    assert isinstance(env, VrpdTw) and players_of(env).baselines.keys() == {"greedy"}
 
 
 @pytest.mark.parametrize(

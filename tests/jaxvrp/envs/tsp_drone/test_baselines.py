@@ -164,7 +164,7 @@ def test_an_actor_plans_when_an_episode_begins(instances):
 @pytest.mark.parametrize("allow_revisits", [True, False])
 def test_the_nearest_neighbour_serves_all_within_its_limits(instances, allow_revisits):
     env = make(num_nodes=NODES, allow_revisits=allow_revisits)
-    actor = registry.toolbox_of(env).baselines["nearest neighbour"](env)
+    actor = registry.players_of(env).baselines["nearest neighbour"](env)
     check_plans(recorded(env, actor, stack(instances)), instances, allow_revisits=allow_revisits)
 
 
