@@ -108,7 +108,7 @@ def _paint_bar(looks: Looks, axes: Any, row: int, bar: Bar, row_points: float) -
         axes.add_patch(Rectangle(corner, bar.end - bar.begin, bar.thick, **style, zorder=2))
     else:
         width = 0.7 if bar.look in ("known", "approach") else float(np.clip(0.1 * row_points, 1.0, 2.0))
-        look = {"color": style["facecolor"], "linewidth": width, "solid_capstyle": "butt"}
+        look: dict[str, Any] = {"color": style["facecolor"], "linewidth": width, "solid_capstyle": "butt"}
         axes.add_line(Line2D([bar.begin, bar.end], [y, y], **look, zorder=2.5))
 
 
@@ -117,7 +117,7 @@ def _paint_dot(looks: Looks, axes: Any, row: int, dot: Dot, size: float) -> None
 
     mark = looks.dot(dot.look, dot.vehicle, dot.shape)
     is_late, size = dot.look == "late", size * {"late": 1.2, "lost": 0.75}.get(dot.look, 1.0)
-    look = {"color": mark.face, "markeredgecolor": mark.edge, "markeredgewidth": mark.width * size}
+    look: dict[str, Any] = {"color": mark.face, "markeredgecolor": mark.edge, "markeredgewidth": mark.width * size}
     place = [dot.time], [row - dot.where]
     axes.add_line(Line2D(*place, marker=mark.shape, markersize=size, **look, zorder=4 + is_late))
 

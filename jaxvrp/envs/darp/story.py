@@ -102,7 +102,7 @@ def story_of(episode: Episode, problem: Instance | None = None) -> Story:
     instance, report = report_of(states, problem)
     told = _Told(instance, report, _steps_of(report, states), len(states.step))
     why = whys_of(reasons_of(env), episode)
-    decisions = _Decisions(told, states, why[ROLE], episode.timesteps.action_mask[ROLE][:, 0])
+    decisions = _Decisions(told, states, why[ROLE], np.asarray(episode.timesteps.action_mask[ROLE])[:, 0])
     story = _tell(told)
     return dataclasses.replace(
         story,
@@ -271,9 +271,9 @@ def _request_row(told: _Told, request: int) -> Row:
     bars = [*_windows(told, pickup, "window", 0.18), *_windows(told, drop_off, "second window", -0.18)]
     server = told.server(pickup)
     if report.delivered[request]:
-        ends = (float(time) for time in report.service_start[[pickup, drop_off]])
+        begin, end = report.service_start[[pickup, drop_off]].tolist()
         look = "late ride" if report.too_long[request] else "ride"
-        bars.append(Bar(*ends, look, server, thick=0.0, words=f"ride of {number(float(report.ride[request]))}"))
+        bars.append(Bar(begin, end, look, server, thick=0.0, words=f"ride of {number(float(report.ride[request]))}"))
     dots = [
         Dot(
             float(report.service_start[node]),
@@ -371,7 +371,7 @@ class _Decisions:
         if not allowed:
             return f"could never be fetched: {self._reason(0, pickup) or 'masked from the start'}"
         words = f"could be fetched until step {allowed[-1]} ({choice(allowed[-1])})"
-        later = [reason for at in decisions[allowed[-1] + 1 :] if (reason := self._reason(at, pickup))]
+        later = list(filter(None, (self._reason(at, pickup) for at in decisions[allowed[-1] + 1 :])))
         if later:
             words += f"; then: {later[0]}"
         return f"{words}; in the end: {later[-1]}" if later and later[-1] != later[0] else words
