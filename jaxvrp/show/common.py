@@ -163,9 +163,16 @@ def story_entries(episode: Episode, kind: str, story: Story) -> dict[str, Any]:
     }
 
 
-def whys_of(reasons: Reasons, episode: Episode) -> dict[str, tuple[tuple[Why, ...], ...]]:
-    """By role, for each state of a `whole` episode and each agent that is there, why actions are masked."""
-    causes = jax.device_get(jax.jit(jax.vmap(reasons.explain))(episode.states))
+def causes_of(reasons: Reasons, episode: Episode) -> Mapping[str, Cause]:
+    """By role, why actions are masked in each state of a `whole` episode, in numbers; leaves `[L, agents, actions]`."""
+    return jax.device_get(jax.jit(jax.vmap(reasons.explain))(episode.states))
+
+
+def whys_of(
+    reasons: Reasons, episode: Episode, causes: Mapping[str, Cause] | None = None
+) -> dict[str, tuple[tuple[Why, ...], ...]]:
+    """By role, for each state of a `whole` episode and each agent that is there, why actions are masked, in words."""
+    causes = causes_of(reasons, episode) if causes is None else causes
     masks, rows = episode.timesteps.action_mask, present_rows(episode.env, episode.timesteps.valid)
     whys = [_why(reasons, causes, masks, step, rows) for step in range(len(episode.timesteps.terminated))]
     return {

@@ -62,9 +62,7 @@ class Reasons:
 
     words: Sequence[str]  # by kind, with names in braces to be filled in; the first, of `ALLOWED`, is not read
     explain: Callable[[Any], Mapping[str, Cause]]  # `state -> {role: Cause}`, from the rules; traceable
-    fill: Callable[[float, int], Mapping[str, object]] = (
-        _numbers  # `(amount, other)` of a cause -> what names stand for
-    )
+    fill: Callable[[float, int], Mapping[str, object]] = _numbers  # `(amount, other)` -> what names stand for
 
 
 def shown_amount(amount: float) -> str:

@@ -1,22 +1,27 @@
-"""The stops of a day as it was driven, from the decisions that were made."""
+"""A day as it was driven: the stops that vehicles made, checked, and where they were."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Mapping
+import dataclasses
+import itertools
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxvrp.environment import executed_action, select
-from jaxvrp.envs.dispatch.env import Dispatch, decide, prepared_day
+from jaxvrp.envs.dispatch.env import DISPATCHER, Dispatch, decide, prepared_day
 from jaxvrp.envs.dispatch.plans import LOAD, REQUEST, begun_by, distance, leaves
 from jaxvrp.envs.dispatch.problem.instance import Instance
-from jaxvrp.envs.dispatch.problem.solution import Stop
+from jaxvrp.envs.dispatch.problem.solution import Leg, Report, Stop, minutes_between, place_of, solution_report
+from jaxvrp.envs.dispatch.rules import State, idle
 from jaxvrp.envs.dispatch.schedule import positions
 from jaxvrp.envs.dispatch.under_way import begun_until, drive
+from jaxvrp.episodes import follow
+
+STEPS = slice(-1), slice(1, None)
+"""Of states: those before a step, and those after one."""
 
 
 def driven_stops(env: Dispatch, instance: Instance, actions: Mapping[str, Any]) -> list[Stop]:
@@ -25,8 +30,20 @@ def driven_stops(env: Dispatch, instance: Instance, actions: Mapping[str, Any]) 
     Give them to `jaxvrp.envs.dispatch.solution_report`; with noise, also `leg_factors(env, instance)`.
     """
     numbers = {name: jnp.asarray(values, jnp.int32) for name, values in actions.items()}
-    parameters, structure = jax.tree.flatten(env)
-    begun, stops, start, departs, way = jax.device_get(_drive(structure, parameters, instance, numbers))
+    return stops_of(env, follow(env, instance, numbers).states)
+
+
+def leg_factors(env: Dispatch, instance: Instance) -> np.ndarray | None:
+    """`f32[V, L]`, the time of the n-th leg of each vehicle on a day, in mean times; None without noise."""
+    factors = prepared_day(env, instance).factors
+    return None if factors is None else np.asarray(factors.of_mean)
+
+
+def stops_of(env: Dispatch, states: State) -> list[Stop]:
+    """All stops that vehicles made in states `[L]` of one episode, those of each vehicle in their order."""
+    if len(states.step) < 2:
+        return []
+    begun, stops, start, departs, way = jax.device_get(_begun(env, states))
     found: list[Stop] = []
     trips = np.zeros(begun.shape[1], int)
     for time, v in np.ndindex(begun.shape[:2]):
@@ -41,30 +58,159 @@ def driven_stops(env: Dispatch, instance: Instance, actions: Mapping[str, Any]) 
     return found
 
 
-def leg_factors(env: Dispatch, instance: Instance) -> np.ndarray | None:
-    """`f32[V, L]`, the time of the n-th leg of each vehicle on a day, in mean times; None without noise."""
-    factors = prepared_day(env, instance).factors
-    return None if factors is None else np.asarray(factors.of_mean)
+@jax.jit
+def _begun(env: Dispatch, states: State) -> tuple[jax.Array, ...]:
+    """What was begun in each step: `bool[L - 1, V, S]`; and the plans' stops, starts, departures, minutes of way then.
 
+    Where drivers were sent does not count: those who have a plan drive by it.
+    """
 
-@functools.partial(jax.jit, static_argnums=0)
-def _drive(structure: Any, leaves_of_env: Any, instance: Instance, actions: Any) -> tuple[jax.Array, ...]:
-    """What was begun in each step: `bool[T, V, S]`; and the plans' stops, starts, departures, minutes of way then."""
-    env = jax.tree.unflatten(structure, leaves_of_env)
-
-    def advance(state: Any, action: Any) -> tuple[Any, tuple[jax.Array, ...]]:
-        executed, num_invalid = executed_action(env, action, env.action_mask(state), env.valid(state))
-        plans, _ = decide(env, state, executed)
-        moved = env.transition(state, executed, num_invalid)
-        until = jnp.where(moved.done, jnp.inf, moved.now)
-        if state.prepared.factors is None:
-            begun, start, departs = begun_by(state.prepared, plans, until), plans.start, leaves(state.prepared, plans)
-            origin = positions(state.prepared, plans).before[..., :-1]
-            way = distance(origin, plans.stops[:2]) * state.prepared.pace[:, None]
+    def of_step(before: State, after: State) -> tuple[jax.Array, ...]:
+        plans, _ = decide(env, before, {DISPATCHER: after.choice[None]})
+        until = jnp.where(after.done, jnp.inf, after.now)
+        if before.prepared.factors is None:
+            begun, start, departs = begun_by(before.prepared, plans, until), plans.start, leaves(before.prepared, plans)
+            origin = positions(before.prepared, plans).before[..., :-1]
+            way = distance(origin, plans.stops[:2]) * before.prepared.pace[:, None]
         else:
-            driven = drive(state.prepared, plans, until)
-            found = begun_until(state.prepared, driven, until), driven.start, driven.departs, driven.minutes
+            driven = drive(before.prepared, plans, until)
+            found = begun_until(before.prepared, driven, until), driven.start, driven.departs, driven.minutes
             begun, start, departs, way = (values[:, -env.max_stops :] for values in found)
-        return select(state.done, state, moved), (begun & ~state.done, plans.stops, start, departs, way)
+        return begun & ~before.done, plans.stops, start, departs, way
 
-    return jax.lax.scan(advance, env.init_state(instance), actions)[1]
+    return jax.vmap(of_step)(*(jax.tree.map(lambda leaf, part=part: leaf[part], states) for part in STEPS))
+
+
+@dataclasses.dataclass(frozen=True)
+class Track:
+    """Where a vehicle was, and with which load.
+
+    Attributes:
+        points: `(time, place f64[2])`, ascending: it goes straight from each place to the next.
+        loads: `(from when, load)`.
+        idle: minutes that it drove without a plan.
+    """
+
+    points: tuple[tuple[float, np.ndarray], ...]
+    loads: tuple[tuple[float, int], ...]
+    idle: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Served:
+    """An accepted request: of which vehicle, when its pickup (or the loading of its trip) and its drop-off began."""
+
+    vehicle: int
+    pickup: float
+    dropoff: float
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class DrivenDay:
+    """A day, and what became of it. Requests and vehicles keep their numbers; padding is left out.
+
+    Attributes:
+        instance: NumPy arrays, with padding.
+        stops, report: what vehicles did, and what the check says of it.
+        requests, vehicles: those that were decided on, and that there are.
+        served: by request.
+        tracks: by vehicle.
+        end: when all vehicles have ended their last stop, or are home.
+    """
+
+    instance: Instance
+    stops: tuple[Stop, ...]
+    report: Report
+    requests: range
+    vehicles: tuple[int, ...]
+    served: Mapping[int, Served]
+    tracks: Mapping[int, Track]
+    end: float
+
+    @property
+    def travel(self) -> float:
+        """Minutes of all vehicles: to stops, home, and without a plan."""
+        return float(self.report.travel.sum()) + sum(track.idle for track in self.tracks.values())
+
+    @property
+    def rejected(self) -> list[int]:
+        """Requests that were decided on, and are not served."""
+        return [request for request in self.requests if request not in self.served]
+
+
+def driven_day(env: Dispatch, states: State) -> DrivenDay:
+    """The day of the states `[L]` of one episode, up to its end."""
+    instance = jax.tree.map(lambda leaf: np.asarray(leaf[0]), states.prepared.instance)
+    stops = tuple(stops_of(env, states))
+    report = solution_report(instance, list(stops), factors=leg_factors(env, instance))
+    vehicles = tuple(np.flatnonzero(instance.capacity).tolist())
+    is_idle = np.asarray(jax.vmap(idle)(states))
+    tracks = {}
+    for v in vehicles:
+        legs = [leg for leg in report.legs if leg.vehicle == v]
+        waits = [(float(states.now[at]), np.asarray(states.plans.place[at, :, v], float)) for at in _at(is_idle[:, v])]
+        tracks[v] = _ride(instance, v, legs, waits) if instance.depot is None else _trips(instance, v, legs)
+    begun = {stop.request: stop.departs if instance.depot is not None else stop.start for stop in reversed(stops)}
+    begun |= {stop.request: stop.start for stop in stops if stop.is_pickup}
+    return DrivenDay(
+        instance=instance,
+        stops=stops,
+        report=report,
+        requests=range(int(states.step[-1])),
+        vehicles=vehicles,
+        served={
+            stop.request: Served(stop.vehicle, begun[stop.request], stop.start) for stop in stops if not stop.is_pickup
+        },
+        tracks=tracks,
+        end=max([float(states.now[-1]), *(track.points[-1][0] for track in tracks.values())]),
+    )
+
+
+def _at(condition: np.ndarray) -> list[int]:
+    return np.flatnonzero(condition).tolist()
+
+
+Points = list[tuple[float, np.ndarray]]
+
+
+def _ride(instance: Instance, v: int, legs: Sequence[Leg], waits: Points) -> Track:
+    """The track of a vehicle without a depot: also where it was at each decision while it had no plan."""
+    points, loads, idle = [(0.0, np.asarray(instance.start[v], float))], [(0.0, 0)], 0.0
+
+    def wait(until: float) -> float:
+        """Go where it was meanwhile; the minutes that it drove."""
+        passed = [points[-1], *(point for point in waits if points[-1][0] <= point[0] <= until)]
+        points.extend(passed[1:])
+        return sum(minutes_between(instance, v, a, b) for (_, a), (_, b) in itertools.pairwise(passed))
+
+    for leg in legs:
+        assert leg.stop is not None
+        idle += wait(leg.stop.departs)
+        place = place_of(instance, leg.stop).astype(float)
+        points += [(leg.stop.departs, points[-1][1]), (leg.arrival, place), (leg.ended, place)]
+        loads.append((leg.stop.start, leg.load))
+    idle += wait(np.inf)
+    return _track(points, loads, idle)
+
+
+def _trips(instance: Instance, v: int, legs: Sequence[Leg]) -> Track:
+    """The track of a vehicle with a depot."""
+    depot = np.asarray(instance.depot, float)
+    points, loads, is_home = [(0.0, depot)], [(0.0, 0)], True
+    for leg in legs:
+        if is_home and leg.stop is not None:
+            points += [(leg.stop.departs, depot), (leg.leaves, depot)]
+            loads.append((leg.stop.departs, leg.load_before))
+        is_home = leg.stop is None
+        if leg.stop is None:
+            points.append((leg.arrival, depot))
+            continue
+        place = place_of(instance, leg.stop).astype(float)
+        points += [(leg.arrival, place), (leg.ended, place)]
+        loads.append((leg.stop.start, leg.load))
+    return _track(points, loads, 0.0)
+
+
+def _track(points: Points, loads: list[tuple[float, int]], idle: float) -> Track:
+    times = np.maximum.accumulate([time for time, _ in points]).tolist()
+    return Track(tuple(zip(times, (place for _, place in points), strict=True)), tuple(loads), idle)

@@ -10,16 +10,17 @@ from typing import Any
 import numpy as np
 
 from jaxvrp.envs.dispatch import moment
+from jaxvrp.envs.dispatch.driven import DrivenDay, driven_day
 from jaxvrp.envs.dispatch.env import Dispatch
 from jaxvrp.envs.dispatch.moment import Moment
-from jaxvrp.envs.dispatch.played import PlayedDay, day_of
 from jaxvrp.envs.dispatch.problem import day_file
 from jaxvrp.envs.dispatch.problem.cordeau import NOTICE, read_cordeau
 from jaxvrp.envs.dispatch.problem.day_file import REMEDY, NamedDay, day_in, read_days, unservable
 from jaxvrp.envs.dispatch.problem.instance import Instance
 from jaxvrp.envs.dispatch.problem.solution import Stop
+from jaxvrp.envs.dispatch.rules import State
 from jaxvrp.envs.dispatch.schedule import planned_travel
-from jaxvrp.episodes import Episode
+from jaxvrp.episodes import Episode, whole
 from jaxvrp.io.json_files import read_json
 from jaxvrp.io.problem_files import UnknownFormatError, with_given
 
@@ -83,16 +84,17 @@ def parameters_of(problem: NamedDay | Moment, env: Dispatch) -> dict[str, Any]:
 
 def plan_of(named: NamedDay | Moment, episode: Episode) -> dict[str, Any]:
     """The plan of an episode, or of a moment; a JSON object with names and units of the user's."""
-    env, states = episode.env, episode.states
-    if isinstance(states, Moment):
-        return _plan_of_moment(states)
+    if isinstance(episode.states, Moment):
+        return _plan_of_moment(episode.states)
     assert isinstance(named, NamedDay)
-    day = day_of(env, states)
+    episode = whole(episode)
+    env, states = episode.env, episode.states
+    day = driven_day(env, states)
     stops = _stops(named, day)
     routes: dict[str, list[str]] = {named.vehicles[v]: [] for v in day.vehicles}
     for stop in stops:
         routes[stop["vehicle"]].append(f"{stop['what']} {stop['request']}")
-    rejected, never = [named.requests[request] for request in day.rejected()], unservable(named)
+    rejected, never = [named.requests[request] for request in day.rejected], unservable(named)
     late = (
         {"late": [named.requests[request] for request in np.flatnonzero(day.report.late)]} if env.travel_noise else {}
     )
@@ -113,7 +115,7 @@ def plan_of(named: NamedDay | Moment, episode: Episode) -> dict[str, Any]:
         "unservable": list(never),
         **late,
         "routes": routes,
-        "answers": [_answer(named, day, request) for request in day.requests],
+        "answers": [_answer(named, day, states, request) for request in day.requests],
         "stops": stops,
     }
 
@@ -145,13 +147,13 @@ def _plan_of_moment(found: Moment) -> dict[str, Any]:
     }
 
 
-def _answer(named: NamedDay, day: PlayedDay, request: int) -> dict[str, Any]:
+def _answer(named: NamedDay, day: DrivenDay, states: State, request: int) -> dict[str, Any]:
     """What was asked of all vehicles when a request arrived, and what came of it."""
     found = day.served.get(request)
-    feasible, added = (np.asarray(getattr(day.states.offers, name)[request]) for name in ("feasible", "added"))
+    feasible, added = (np.asarray(getattr(states.offers, name)[request]) for name in ("feasible", "added"))
     return {
         "request": named.requests[request],
-        "arrival": named.moment(day.arrival(request)),
+        "arrival": named.moment(day.instance.arrival[request]),
         "offers": {named.vehicles[v]: named.lasting(added[v]) for v in day.vehicles if feasible[v]},
         "vehicle": named.vehicles[found.vehicle] if found else None,
         "pickup": named.moment(found.pickup) if found else None,
@@ -159,7 +161,7 @@ def _answer(named: NamedDay, day: PlayedDay, request: int) -> dict[str, Any]:
     }
 
 
-def _stops(named: NamedDay, day: PlayedDay) -> list[dict[str, Any]]:
+def _stops(named: NamedDay, day: DrivenDay) -> list[dict[str, Any]]:
     """The stops of vehicle after vehicle; `departs` is when it leaves for it, or begins to load for the trip."""
     rows = []
     for v in day.vehicles:

@@ -6,6 +6,8 @@ since without them it would nearly always fit at the end of a plan.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 
@@ -13,7 +15,7 @@ from jaxvrp.envs.dispatch.env import DISPATCHER, DRIVER, Dispatch
 from jaxvrp.envs.dispatch.insertion import offers
 from jaxvrp.envs.dispatch.plans import DEADLINE, REQUEST, Plans, Prepared, Request
 from jaxvrp.envs.dispatch.rules import State
-from jaxvrp.show.reasons import ALLOWED, Cause, Kind, Reasons, first_cause
+from jaxvrp.show.reasons import ALLOWED, Cause, Kind, Reasons, first_cause, shown_amount
 
 
 class Why(Kind):
@@ -27,16 +29,20 @@ class Why(Kind):
     CAPACITY = "no room then"
     TRIP = "trip too long"
     HORIZON = "home after the horizon"
-    PROMISE = "request {other} would be {amount} min late"
+    PROMISE = "{other} would be {amount} min late"
     DEADLINE = "{amount} min late"
     SEVERAL = "several limits at once"
     HAS_PLAN = "stops to serve: {amount}"
     BUSY = "busy for {amount} min"
 
 
-def reasons_of(env: Dispatch) -> Reasons:
-    """The reasons of an environment."""
-    return Reasons([why.words for why in Why], lambda state: explain(env, state))
+def reasons_of(env: Dispatch, name_of: Callable[[int], str] = "request {}".format) -> Reasons:
+    """The reasons of an environment; `name_of` is of requests, by their numbers."""
+
+    def fill(amount: float, other: int) -> dict[str, str]:
+        return {"amount": shown_amount(amount), "other": name_of(other)}
+
+    return Reasons([why.words for why in Why], lambda state: explain(env, state), fill)
 
 
 def explain(env: Dispatch, state: State) -> dict[str, Cause]:

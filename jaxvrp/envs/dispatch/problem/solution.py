@@ -31,6 +31,22 @@ class Stop(NamedTuple):
     """Minutes that it drove there from where it was then; None: from its last stop."""
 
 
+class Leg(NamedTuple):
+    """A way that the check computed again: to a stop, or (None) home to the depot at the end of a trip.
+
+    `leaves`, `arrival` and `ended` are when the vehicle sets out, is there, and has ended the service there;
+    `load_before` and `load` are on board on the way, and after the service.
+    """
+
+    vehicle: int
+    stop: Stop | None
+    leaves: float
+    arrival: float
+    ended: float
+    load_before: int
+    load: int
+
+
 @dataclasses.dataclass(frozen=True)
 class Finding:
     """How often a constraint is broken, and where first."""
@@ -48,14 +64,18 @@ class Report:
         value: of what was served.
         travel: `f[V]`, minutes driven to stops, and home to the depot; without what idle vehicles drove.
         late: `bool[R]`, requests that were picked up or dropped off after a deadline.
+        late_stops: the stops at which they were.
         violations: by constraint.
+        legs: all ways, those of each vehicle in their order; without what idle vehicles drove.
     """
 
     served: np.ndarray
     value: float
     travel: np.ndarray
     late: np.ndarray
+    late_stops: frozenset[Stop]
     violations: dict[str, Finding]
+    legs: tuple[Leg, ...]
 
     @property
     def feasible(self) -> bool:
@@ -114,15 +134,18 @@ def solution_report(
     tolerance = 10.0 * float(slack_of(day)) if tolerance is None else tolerance
     findings, travel = _Findings(factors is not None), np.zeros(day.num_vehicles)
     _check_pairs(day, stops, findings, tolerance)
+    legs: list[Leg] = []
     for v in range(day.num_vehicles):
         mine = [stop for stop in stops if stop.vehicle == v]
         check = _check_rides if day.depot is None else _check_trips
         of_legs = itertools.repeat(1.0) if factors is None else iter(factors[v].tolist())
-        travel[v] = check(day, v, mine, of_legs, findings, tolerance)
+        travel[v] = check(day, v, mine, of_legs, findings, tolerance, legs)
     served, late = np.zeros(day.max_requests, bool), np.zeros(day.max_requests, bool)
     served[[stop.request for stop in stops if not stop.is_pickup]] = True
-    late[[stop.request for stop in stops if stop.start > _deadline(day, stop) + tolerance]] = True
-    return Report(served, float(day.value[served].sum()), travel, late, findings.found)
+    late_stops = frozenset(stop for stop in stops if stop.start > _deadline(day, stop) + tolerance)
+    late[[stop.request for stop in late_stops]] = True
+    value = float(day.value[served].sum())
+    return Report(served, value, travel, late, late_stops, findings.found, tuple(legs))
 
 
 def _deadline(day: Instance, stop: Stop) -> float:
@@ -153,16 +176,33 @@ def _check_pairs(day: Instance, stops: list[Stop], findings: _Findings, toleranc
                 findings.add("deadline", where)
 
 
-def _place(day: Instance, stop: Stop) -> np.ndarray:
+def place_of(day: Instance, stop: Stop) -> np.ndarray:
+    """Where a stop is, `f[2]`."""
     return np.asarray((day.pickup if stop.is_pickup else day.dropoff)[stop.request])
 
 
-def _minutes(day: Instance, v: int, a: np.ndarray, b: np.ndarray) -> float:
+def minutes_between(day: Instance, v: int, a: np.ndarray, b: np.ndarray) -> float:
+    """How long a vehicle takes from a place to another one, on average."""
     return MINUTES_PER_HOUR * float(day.detour[v] / day.speed[v]) * math.dist(a, b)
 
 
+def _earliest(day: Instance, stop: Stop) -> float:
+    return float((day.pickup_earliest if stop.is_pickup else day.dropoff_earliest)[stop.request])
+
+
+def _arrival(day: Instance, stop: Stop, computed: float) -> float:
+    """When a vehicle was at a stop: when service began, unless it had to wait for it."""
+    return stop.start if stop.start > _earliest(day, stop) else min(stop.start, computed)
+
+
 def _check_rides(
-    day: Instance, v: int, stops: list[Stop], factors: Iterator[float], findings: _Findings, tolerance: float
+    day: Instance,
+    v: int,
+    stops: list[Stop],
+    factors: Iterator[float],
+    findings: _Findings,
+    tolerance: float,
+    legs: list[Leg],
 ) -> float:
     """Times and loads of a vehicle without a depot, and its travel between stops.
 
@@ -172,8 +212,8 @@ def _check_rides(
     travel, aboard, free, here = 0.0, 0, 0.0, np.asarray(day.start[v])
     for stop in stops:
         where = f"vehicle {v} at request {stop.request}"
-        earliest = float((day.pickup_earliest if stop.is_pickup else day.dropoff_earliest)[stop.request])
-        mean, factor = _minutes(day, v, here, _place(day, stop)), next(factors)
+        earliest, before = _earliest(day, stop), aboard
+        mean, factor = minutes_between(day, v, here, place_of(day, stop)), next(factors)
         was_idle = aboard == 0 and stop.departs > free + tolerance
         way = stop.way if was_idle and stop.way is not None else mean * factor
         travel, leaves = travel + way, stop.departs if was_idle else free
@@ -183,12 +223,19 @@ def _check_rides(
         aboard += int(day.load[stop.request]) * (1 if stop.is_pickup else -1)
         if not 0 <= aboard <= day.capacity[v]:
             findings.add("capacity", where)
-        here, free = _place(day, stop), stop.start + float(day.stop_time[v])
+        here, free = place_of(day, stop), stop.start + float(day.stop_time[v])
+        legs.append(Leg(v, stop, leaves, _arrival(day, stop, leaves + way), free, before, aboard))
     return travel
 
 
 def _check_trips(
-    day: Instance, v: int, stops: list[Stop], factors: Iterator[float], findings: _Findings, tolerance: float
+    day: Instance,
+    v: int,
+    stops: list[Stop],
+    factors: Iterator[float],
+    findings: _Findings,
+    tolerance: float,
+    legs: list[Leg],
 ) -> float:
     """Times, loads and lengths of all trips of a vehicle with a depot, and its travel."""
     travel, free = 0.0, 0.0
@@ -201,21 +248,20 @@ def _check_trips(
             findings.add("time", where)
         if loads < max(day.pickup_earliest[stop.request] for stop in on_trip) - tolerance:
             findings.add("earliest", where)
-        if sum(int(day.load[stop.request]) for stop in on_trip) > day.capacity[v] or (
-            day.is_drone[v] and len(on_trip) > 1
-        ):
+        aboard = sum(int(day.load[stop.request]) for stop in on_trip)
+        if aboard > day.capacity[v] or (day.is_drone[v] and len(on_trip) > 1):
             findings.add("capacity", where)
         for stop in on_trip:
-            way = _minutes(day, v, here, _place(day, stop)) * next(factors)
-            here, travel, time = (
-                _place(day, stop),
-                travel + way,
-                max(time + way, float(day.dropoff_earliest[stop.request])),
-            )
+            way = minutes_between(day, v, here, place_of(day, stop)) * next(factors)
+            left, ended, before = time, stop.start + float(day.stop_time[v]), aboard
+            here, travel, time = place_of(day, stop), travel + way, max(time + way, _earliest(day, stop))
+            aboard -= int(day.load[stop.request])
+            legs.append(Leg(v, stop, left, _arrival(day, stop, left + way), ended, before, aboard))
             if abs(stop.start - time) > tolerance or abs(stop.departs - loads) > tolerance:
                 findings.add("time", f"{where}, request {stop.request}")
             time += float(day.stop_time[v])
-        way = _minutes(day, v, here, np.asarray(day.depot)) * next(factors)
+        way = minutes_between(day, v, here, np.asarray(day.depot)) * next(factors)
+        legs.append(Leg(v, None, time, time + way, time + way, aboard, aboard))
         travel, time = travel + way, time + way
         if time - leaves > day.max_trip[v] + tolerance:
             findings.add("trip", where)

@@ -1,0 +1,338 @@
+"""A day of dispatching as a story: what was asked and answered, and who was where with whom."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from jaxvrp.envs.dispatch.driven import DrivenDay, driven_day
+from jaxvrp.envs.dispatch.env import DISPATCHER, DRIVER, Dispatch
+from jaxvrp.envs.dispatch.moment import Moment
+from jaxvrp.envs.dispatch.problem.day_file import NamedDay
+from jaxvrp.envs.dispatch.problem.solution import Stop
+from jaxvrp.envs.dispatch.reasons import reasons_of
+from jaxvrp.envs.dispatch.rules import State
+from jaxvrp.episodes import Episode, whole
+from jaxvrp.show.common import causes_of, whys_of
+from jaxvrp.show.reasons import Cause, Reasons
+from jaxvrp.story import (
+    Activity,
+    Aim,
+    Bar,
+    Card,
+    Counts,
+    Dot,
+    Event,
+    Place,
+    Point,
+    Row,
+    Rows,
+    Standing,
+    Story,
+    Units,
+    Vehicle,
+    Why,
+    number,
+)
+
+UNITS = Units("min", "km")
+
+KEPT = "all promises kept"
+
+LANES = 5
+"""Levels within the row of a vehicle, for requests that overlap."""
+
+MOST_REASONS = 3
+"""That are told of a rejected request."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Told:
+    """What all parts of a story are made from. Times and places are told on the clock and the map of the file."""
+
+    env: Dispatch
+    named: NamedDay | None
+    day: DrivenDay
+    states: State  # leaves `[L, ...]`
+    reasons: Reasons
+    causes: Mapping[str, Cause]
+    why: Mapping[str, tuple[tuple[Why, ...], ...]]  # the same in words
+
+    def request(self, number: int) -> str:
+        """The name of a request."""
+        return self.named.requests[number] if self.named else f"request {number}"
+
+    def vehicle(self, number: int) -> str:
+        """The name of a vehicle; those that are padding have one, too."""
+        if self.named and number < len(self.named.vehicles):
+            return self.named.vehicles[number]
+        return f"{'drone' if self.day.instance.is_drone[number] else 'vehicle'} {number}"
+
+    def index(self, request: int) -> int | None:
+        """Who served a request, as an index of the story's vehicles; None if it was rejected."""
+        found = self.day.served.get(request)
+        return None if found is None else self.day.vehicles.index(found.vehicle)
+
+    def time(self, minutes: float) -> float:
+        """A time of the day on the clock of the file."""
+        return float(minutes) + (self.named.clock if self.named else 0.0)
+
+    def place(self, place: np.ndarray) -> Point:
+        """A place of the day on the map of the file."""
+        x, y = np.add(place, self.named.place if self.named else 0.0).tolist()
+        return x, y
+
+    @functools.cached_property
+    def clocks(self) -> tuple[float, ...]:
+        """When each state is; the last one when all vehicles are done."""
+        return tuple(map(self.time, (*self.states.now[:-1].tolist(), self.day.end)))
+
+    @functools.cached_property
+    def span(self) -> tuple[float, float]:
+        """The first request, and the end."""
+        return min(self.clocks[0], self.clocks[-1]), self.clocks[-1]
+
+
+def story_of(episode: Episode, problem: NamedDay | None = None) -> Story:
+    """The story of a day, with the names, the clock and the map of the file that a `problem` was read from.
+
+    Raises:
+        ValueError: the episode is a moment of a day.
+    """
+    if isinstance(episode.states, Moment):
+        raise ValueError("a moment is no whole day, so it has no page and no picture; write .json or .csv")
+    episode = whole(episode)
+    told = _told(episode, problem)
+    env, day = told.env, told.day
+    broken = [f"{name.replace('_', ' ')} {found.count}" for name, found in day.report.violations.items() if found.count]
+    late = int(day.report.late.sum())
+    verdict = f"not feasible: {', '.join(broken)}" if broken else f"{late} requests late" if late else KEPT
+    title = f"Dispatch, {env.scenario}: {len(day.requests)} requests, {len(day.vehicles)} vehicles"
+    low, high = day.instance.area
+    return Story(
+        title=(problem and problem.name) or title,
+        summary=(
+            ("served", f"{len(day.served)} of {len(day.requests)}"),
+            ("value", number(day.report.value)),
+            ("travel", UNITS.duration(day.travel)),
+            ("promises", "kept" if verdict == KEPT else "broken"),
+        ),
+        verdict=verdict,
+        is_feasible=verdict == KEPT,
+        units=UNITS,
+        span=told.span,
+        clocks=told.clocks,
+        places=tuple(_places(told)),
+        vehicles=tuple(_vehicle(told, v) for v in day.vehicles),
+        charts=(_lanes_chart(told), _answers_chart(told)),
+        events=tuple(_answer(told, request) for request in day.requests),
+        cards=_cards(told),
+        shortfall="Rejected",
+        lost=tuple((told.request(request), _why_rejected(told, request)) for request in day.rejected),
+        area=(told.place(low), told.place(high)),
+        zones=env.num_zones_each_way,
+        words={"open": "", "asked": "asked now", "promised": "accepted, not begun", "served": "begun or done"},
+        actions=_actions(told),
+        why=told.why,
+    )
+
+
+def _told(episode: Episode, named: NamedDay | None) -> _Told:
+    env, states = episode.env, episode.states
+    assert isinstance(env, Dispatch)
+    reasons = reasons_of(env, named.requests.__getitem__) if named else reasons_of(env)
+    causes = causes_of(reasons, episode)
+    return _Told(env, named, driven_day(env, states), states, reasons, causes, whys_of(reasons, episode, causes))
+
+
+def _actions(told: _Told) -> dict[str, tuple[str, ...]]:
+    names = {DISPATCHER: ("reject", *(told.vehicle(v) for v in range(told.env.fleet_size)))}
+    if zones := told.env.num_zones_each_way:
+        names[DRIVER] = ("go on", *(f"zone {zone}" for zone in range(zones**2)))
+    return names
+
+
+# --- places and vehicles ----------------------------------------------------------------------------------------------
+
+
+def _places(told: _Told) -> Iterator[Place]:
+    depot = told.day.instance.depot
+    if depot is not None:
+        yield Place("depot", "", "depot", told.place(depot))
+    stops = {(stop.request, stop.is_pickup): stop for stop in told.day.stops}
+    for request in told.day.requests:
+        if depot is None:
+            yield _end(told, request, stops.get((request, True)), is_pickup=True)
+        yield _end(told, request, stops.get((request, False)), is_pickup=False)
+
+
+def _end(told: _Told, request: int, stop: Stop | None, *, is_pickup: bool) -> Place:
+    """An end of a request; of one that is rejected, only that stays in sight where it would have begun."""
+    day, end = told.day.instance, "pickup" if is_pickup else "dropoff"
+    arrival, server = told.time(day.arrival[request]), told.index(request)
+    later = told.clocks[request + 1] if request + 1 < len(told.clocks) else told.span[1]
+    standings = [Standing(arrival, "asked")]
+    if stop is not None:
+        is_late = stop in told.day.report.late_stops
+        begin = told.time(stop.start)
+        picked = told.time(told.day.served[request].pickup)
+        standings.append(Standing(min(max(later, arrival), max(picked, arrival), begin), "promised", server))
+        standings.append(Standing(begin, "late" if is_late else "served", server))
+    else:
+        standings.append(Standing(later, "lost" if is_pickup or day.depot is not None else "hidden"))
+    limits = (float(day.pickup_deadline[request]), float(day.dropoff_deadline[request]))
+    deadlines = " and ".join(number(told.time(limit)) if np.isfinite(limit) else "none" for limit in limits)
+    deadline = limits[0 if is_pickup else 1]
+    return Place(
+        name=told.request(request),
+        label="",
+        kind="pickup" if is_pickup else "drop-off",
+        position=told.place(getattr(day, end)[request]),
+        standings=(Standing(min(told.span[0], arrival), "hidden"), *standings),
+        note=f"at {number(arrival)}, load {day.load[request]}, deadlines {deadlines}",
+        deadline=told.time(deadline) if np.isfinite(deadline) else None,
+    )
+
+
+def _vehicle(told: _Told, v: int) -> Vehicle:
+    day, track = told.day, told.day.tracks[v]
+    return Vehicle(
+        name=told.vehicle(v),
+        sign="",
+        kind="drone" if day.instance.is_drone[v] else "vehicle",
+        colour=day.vehicles.index(v),
+        track=tuple((told.time(time), told.place(place)) for time, place in track.points),
+        levels=tuple((told.time(time), float(load)) for time, load in track.loads),
+        capacity=float(day.instance.capacity[v]),
+        level_name="load",
+        activities=tuple(_activities(told, v)),
+        notes=tuple((told.clocks[at], _offer(told, at, v)) for at in range(len(told.clocks))),
+        aims=tuple(_aims(told, v)),
+    )
+
+
+def _activities(told: _Told, v: int) -> Iterator[Activity]:
+    """Driving where the track leads on, serving where it stays for a service; else waiting."""
+    points = told.day.tracks[v].points
+    served = {leg.ended for leg in told.day.report.legs if leg.vehicle == v and leg.stop is not None}
+    for (begin, here), (end, there) in itertools.pairwise(points):
+        if end > begin:
+            is_moving, is_serving = (here != there).any(), end in served
+            name = "moves" if is_moving else "serves" if is_serving else "waits"
+            words = {"moves": "driving", "serves": "serving", "waits": "waiting"}[name]
+            yield Activity(told.time(begin), told.time(end), name, words)
+    last = told.time(points[-1][0])
+    yield Activity(last, max(last, told.span[1]), "waits", "waiting")
+
+
+def _offer(told: _Told, at: int, v: int) -> str:
+    """What a vehicle would do with the request at hand."""
+    offers = told.states.offers
+    if at >= len(told.day.requests):
+        return ""
+    if offers.feasible[at, v]:
+        return f"yes: +{number(round(float(offers.added[at, v]), 2))} min"
+    reason = next((text for text, actions in told.why[DISPATCHER][at][0] if 1 + v in actions), "not asked")
+    return f"no: {reason}"
+
+
+def _aims(told: _Told, v: int) -> Iterator[Aim]:
+    """The stops that are still to come, of all requests that have been given to a vehicle."""
+    day = told.day
+    stops = sorted((stop for stop in day.stops if stop.vehicle == v), key=lambda stop: stop.start)
+    arrivals = [float(day.instance.arrival[stop.request]) for stop in stops]
+    ends = {True: day.instance.pickup, False: day.instance.dropoff}
+    for time in sorted({*arrivals, *(stop.start for stop in stops)}):
+        ahead = [stop for stop, arrival in zip(stops, arrivals, strict=True) if arrival <= time < stop.start]
+        yield Aim(told.time(time), tuple(told.place(ends[stop.is_pickup][stop.request]) for stop in ahead))
+
+
+# --- charts, events, cards --------------------------------------------------------------------------------------------
+
+
+def _lanes_chart(told: _Told) -> Rows:
+    """A row for each vehicle with its requests, thin from arrival, thick from pickup on; below, the rejected."""
+    bars: dict[int, list[Bar]] = {v: [] for v in told.day.vehicles}
+    for request, found in told.day.served.items():
+        server, where = told.index(request), -0.3 * (request % LANES - LANES // 2) / 2
+        times = told.day.instance.arrival[request], found.pickup, found.dropoff
+        for look, (begin, end) in zip(("approach", "ride"), itertools.pairwise(map(told.time, times)), strict=True):
+            bars[found.vehicle].append(Bar(begin, end, look, server, where, thick=0.0, words=told.request(request)))
+    rejected = tuple(
+        Dot(told.time(told.day.instance.arrival[request]), "lost", words=told.request(request))
+        for request in told.day.rejected
+    )
+    rows = [Row(told.vehicle(v), tuple(bars[v]), vehicle=at) for at, v in enumerate(told.day.vehicles)]
+    return Rows(
+        "Requests of each vehicle",
+        (*rows, Row("rejected", dots=rejected)),
+        keys=(("approach", "from the request"), ("ride", "from pickup to drop-off"), ("lost", "rejected")),
+    )
+
+
+def _answers_chart(told: _Told) -> Counts:
+    def times(*, is_served: bool) -> tuple[float, ...]:
+        chosen = (request for request in told.day.requests if (request in told.day.served) == is_served)
+        return tuple(told.time(told.day.instance.arrival[request]) for request in chosen)
+
+    series = (("accepted", "on time", times(is_served=True)), ("rejected", "lost", times(is_served=False)))
+    return Counts("Answers so far", series)
+
+
+def _answer(told: _Told, request: int) -> Event:
+    server, name = told.index(request), told.request(request)
+    time = told.time(told.day.instance.arrival[request])
+    if server is None:
+        return Event(time, request + 1, f"{name} rejected", "lost")
+    return Event(time, request + 1, f"{name} goes to {told.vehicle(told.day.vehicles[server])}", vehicle=server)
+
+
+def _cards(told: _Told) -> tuple[Card, ...]:
+    """The dispatcher, and the vehicles; those whose drivers decide are agents, too."""
+    vehicles = list(told.day.vehicles)
+
+    def status(at: int) -> tuple[str, str, bool]:
+        if at >= len(told.day.requests):
+            return "all answered", "", False
+        takers = int(told.states.offers.feasible[at, vehicles].sum())
+        return told.request(at), f"{takers} of {len(vehicles)} can take it", not takers
+
+    drive = told.env.num_zones_each_way > 0
+    return (
+        Card("dispatcher", agent=0, steps=tuple(status(at) for at in range(len(told.clocks)))),
+        *(Card(told.vehicle(v), 1 + at if drive else None, vehicle=at) for at, v in enumerate(vehicles)),
+    )
+
+
+# --- why a request was rejected ---------------------------------------------------------------------------------------
+
+
+def _why_rejected(told: _Told, request: int) -> str:
+    """How many vehicles could have taken a request, at which least cost, and why the others could not."""
+    offers = told.states.offers
+    able = [v for v in told.day.vehicles if offers.feasible[request, v]]
+    others = _together(told, request, [v for v in told.day.vehicles if v not in able])
+    if not able:
+        return f"no vehicle could take it: {others}"
+    best = min(able, key=lambda v: round(float(offers.added[request, v]), 2))
+    cost = f"{told.vehicle(best)} for {number(round(float(offers.added[request, best]), 2))} min more travel"
+    return f"{len(able)} vehicles could have taken it, {cost}" + (f"; others: {others}" if others else "")
+
+
+def _together(told: _Told, request: int, vehicles: list[int]) -> str:
+    """The commonest reasons, each with how many vehicles have it; of those that differ by their numbers the least."""
+    cause = told.causes[DISPATCHER]
+    kinds: dict[int, list[tuple[float, str]]] = {}
+    for v in vehicles:
+        kind, amount, other = (values[request, 0, 1 + v].item() for values in (cause.kind, cause.amount, cause.other))
+        text = told.reasons.words[kind].format_map(told.reasons.fill(amount, other))
+        kinds.setdefault(kind, []).append((amount, text))
+    words = []
+    for alike in sorted(kinds.values(), key=len, reverse=True)[:MOST_REASONS]:
+        differ = len({text for _, text in alike}) > 1
+        words.append(f"{len(alike)} x {min(alike)[1]}" + (" or more" if differ else ""))
+    return ", ".join(words)
