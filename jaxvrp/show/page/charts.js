@@ -65,7 +65,7 @@ function chart({ title, height, range, paint, note, seek, unit, left = 40, right
   };
 }
 
-/** A mark is {kind: "bar" | "line" | "dot" | "box", colour, edge, dash}. */
+/** A mark is {kind: "bar" | "line" | "dot" | "box", colour, edge, dash}, or has a `className` for its colours. */
 function chartLegend(card, legend) {
   const list = make("ul", { className: "legend" }, card);
   for (const [mark, text] of legend) {
@@ -75,9 +75,10 @@ function chartLegend(card, legend) {
   }
 }
 
-function swatch(svg, { kind, colour = "none", edge = "none", dash = "" }) {
+function swatch(svg, { kind, colour = "none", edge = "none", dash = "", className }) {
   const style = `fill: ${kind === "line" ? "none" : colour}; stroke: ${kind === "line" ? colour : edge}`;
-  const look = { style: `${style}; stroke-width: ${kind === "line" ? 2 : 1.5}; stroke-dasharray: ${dash}` };
+  const width = kind === "line" ? 2 : 1.5;
+  const look = className ? { class: className } : { style: `${style}; stroke-width: ${width}; stroke-dasharray: ${dash}` };
   if (kind === "line") draw("path", { d: "M-8 0H8", ...look }, svg);
   else if (kind === "dot") draw("circle", { r: 4, ...look }, svg);
   else if (kind === "bar") draw("rect", { x: -2.5, y: -5, width: 5, height: 10, ...look }, svg);

@@ -86,6 +86,8 @@ const notes = panes.map(noteOf).filter(Boolean);
 part("subtitle").textContent = [...episodes.map((one) => one.subtitle), ...notes].filter(Boolean).join(" · ");
 if (panes.length === 1) for (const [name, value] of panes[0].view.summary) describe(part("summary"), name, value);
 for (const [name, value] of Object.entries(episodes[0].config)) describe(part("config"), name, shown(value));
+for (const name of Object.keys(episodes[0].summary))
+  describe(part("figures"), name.replaceAll("_", " "), episodes.map(({ summary }) => shown(summary[name] ?? null)).join(" · "));
 for (const mode of modes) modeButton(mode);
 part("modes").hidden = modes.length < 2;
 

@@ -3,6 +3,8 @@
 /** Bars that are lines have these widths, in pixels; the others are as high as they say. */
 const LINE_WIDTHS = { approach: 0.8, known: 1.2, delay: 2 };
 const DASHED = ["wait", "waits"];
+/** Activities that shade a level, and what they are called. */
+const ACTIVITY_WORDS = { rests: "rests", aboard: "on board", waits: "waits", returns: "returns", crashed: "crashed" };
 
 /** `timing` is that of the story, `seek(clock)` goes there. */
 function storyChart(told, timing, seek) {
@@ -114,6 +116,7 @@ function levelsChart({ vehicles: indices, shaded }, { end }) {
   const left = labelRoom(labels, 30);
   return {
     left,
+    legend: shaded ? shadeKeys(told) : [],
     height: () => row * told.length + 24,
     note: (clock) => (told.length > 4 ? "" : told.map((vehicle) => levelWords(vehicle, clock)).join(" · ")),
     paint(svg, width, x) {
@@ -130,6 +133,14 @@ function levelsChart({ vehicles: indices, shaded }, { end }) {
       });
     },
   };
+}
+
+/** What the shades mean that occur. */
+function shadeKeys(told) {
+  const names = new Set(told.flatMap(({ activities }) => activities.map(({ name }) => name)));
+  const wordsOf = (name) => episode.story.words[name] ?? ACTIVITY_WORDS[name];
+  const shades = Object.keys(ACTIVITY_WORDS).filter((name) => names.has(name) && wordsOf(name));
+  return shades.map((name) => [{ kind: "box", className: `shade ${name}` }, wordsOf(name)]);
 }
 
 /** The stretch of time in which a vehicle does something, behind its level. */
