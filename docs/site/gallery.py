@@ -24,13 +24,16 @@ import numpy as np
 from PIL import Image, ImageSequence
 
 import jaxvrp
-from jaxvrp import registry, replay
+from jaxvrp import registry, replay, show
 from jaxvrp.actor import Actor, Carry
 from jaxvrp.environment import State, TimeStep
 from jaxvrp.envs.pcb import Pcb, from_unscaled
 from jaxvrp.envs.pcb.baselines.annealing import anneal, net_widths
 from jaxvrp.episodes import Episode, record_episode
+from jaxvrp.show.animation import WIDTH
+from jaxvrp.show.figure import lay_out
 from jaxvrp.spaces import ByRole
+from jaxvrp.story import Story
 from train.run.evaluator import Evaluator
 from train.run.folder import RunFolder
 
@@ -183,10 +186,20 @@ def write_gallery(folder: Path, only: Sequence[str], *, animations: bool = False
         replay.write_page({**exported, "subtitle": exhibit.player.replace("`", "")}, folder / f"{exhibit.name}.html")
         if animations:
             replay.save(episode, folder / f"{exhibit.name}.gif")
-            crop_animation(folder / f"{exhibit.name}.gif", exhibit.map_box)
+            drawn_from_story = registry.toolbox_of(episode.env).renderer is None
+            box = map_box(show.story_of(episode)) if drawn_from_story else exhibit.map_box
+            crop_animation(folder / f"{exhibit.name}.gif", box)
         summary = {name: float(np.mean(value)) for name, value in exported["summary"].items()}
         played.append({"name": exhibit.name, "player": exhibit.player, "summary": summary})
     (folder / INDEX).write_text(json.dumps(played, indent=1), encoding="utf-8")
+
+
+def map_box(story: Story) -> tuple[int, int, int, int]:
+    """Where the map is in an animation: left, top, right, bottom, in pixels."""
+    picture = lay_out(story, width=WIDTH)
+    left, bottom, right, top = picture.map.axes.get_window_extent().extents
+    height = picture.figure.bbox.height
+    return round(left), round(height - top), round(right), round(height - bottom)
 
 
 def crop_animation(path: Path, box: tuple[int, int, int, int]) -> None:

@@ -151,8 +151,8 @@ class RouteMap:
         dart = np.array([(-1, -0.9), (1, 0), (-1, 0.9), (-0.45, 0)])
         size = 0.4 * float(np.clip(self.sizes.mark, 6.0, 9.0)) * self.sizes.point
         heads = (line[:-1] + 0.55 * steps)[chosen, None] + size * dart @ turn
-        look = {"facecolor": self.looks.colour(vehicle), "edgecolor": "white", "linewidth": 0.4, "zorder": 4}
-        self.axes.add_collection(PolyCollection(heads, **look), autolim=False)
+        look: dict[str, Any] = {"facecolor": self.looks.colour(vehicle), "edgecolor": "white", "linewidth": 0.4}
+        self.axes.add_collection(PolyCollection(heads, **look, zorder=4), autolim=False)
 
     # --- names ------------------------------------------------------------------------------------------------------
 
