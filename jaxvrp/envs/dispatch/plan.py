@@ -54,9 +54,8 @@ def read(path: str | os.PathLike, **given: float) -> Sequence[NamedDay | Moment]
 
 
 def solvers(problem: NamedDay | Moment, names: Sequence[str]) -> Sequence[str]:
-    """What can solve it: a moment, the search; a day, all that plays, and last the rollout: it draws other futures."""
-    possible = [name for name in names if (name == SEARCH) == isinstance(problem, Moment)]
-    return sorted(possible, key=lambda name: name == "rollout")
+    """What can solve it: a moment, the search; a day, all that plays."""
+    return [name for name in names if (name == SEARCH) == isinstance(problem, Moment)]
 
 
 def instance_of(problem: NamedDay | Moment, env: Dispatch) -> Instance | Moment:

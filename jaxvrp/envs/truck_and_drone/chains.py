@@ -27,6 +27,9 @@ CHAINS = 4
 STEPS = 256
 """Steps of one call."""
 
+MOST_CYCLES = 1000
+"""However long a search is; then they are longer."""
+
 HEAD_START = (0.0, 0.4)
 """How far annealing is at the beginning of a cycle, in turn: plans are forgotten, or the best ones are improved."""
 
@@ -148,7 +151,7 @@ def anneal(
             fines = jnp.asarray(geometric(*method.fine, progress, unit / late_unit), jnp.float32)
             return advanced(pool, lambda part, key: advance(method, tables, part, key, heats, fines), parts, key)
 
-        how = {"cycles": functools.partial(_cycles, method.patience * nodes**2)} if method.patience else {}
+        how = {"cycles": functools.partial(cycles_of, method.patience * nodes**2)} if method.patience else {}
         for spent, found in anytime(play, parts, key, stop, rounds=STEPS, renew=_restarted, **how):
             yield Annealed(spent.seconds, *best_of(found))
 
@@ -159,9 +162,9 @@ def best_of(parts: Sequence[Chains]) -> tuple[float, np.ndarray]:
     return float(best.least.min()), np.asarray(best.best[:, int(best.least.argmin())])
 
 
-def _cycles(length: float, steps: float) -> list[Cycle]:
+def cycles_of(length: float, steps: float) -> list[Cycle]:
     """Cycles of about so many steps, where there are so many steps in all."""
-    count = max(1, round(min(steps / length, steps / STEPS)))
+    count = max(1, round(min(steps / length, steps / STEPS, MOST_CYCLES)))
     return [Cycle(k / count, (k + 1) / count, HEAD_START[k % len(HEAD_START)]) for k in range(count)]
 
 

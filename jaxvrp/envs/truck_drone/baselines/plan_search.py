@@ -210,17 +210,6 @@ def measured(env: TruckDrone, instance: Instance, actions: jax.Array) -> tuple[j
     return jax.vmap(episode)(actions)
 
 
-@jax.jit
-def replayed(env: TruckDrone, instance: Instance, actions: jax.Array) -> jax.Array:
-    """The return `f32[]` of an episode with these actions (`i32[T, 1+D]`) by `Environment.step`."""
-
-    def play(state: World, action: jax.Array) -> tuple[World, jax.Array]:
-        state, timestep = env.step(state, by_role(action))
-        return state, timestep.team_reward
-
-    return jax.lax.scan(play, env.init_state(instance), actions)[1].sum()
-
-
 def by_role(actions: Any) -> dict[str, Any]:
     """`{"truck": i32[..., 1], "drone": i32[..., D]}` of `i32[..., 1+D]`."""
     return {"truck": actions[..., :1], "drone": actions[..., 1:]}
@@ -249,8 +238,8 @@ def search_episode(
     first = Chains(played, played.held, played.actions, played.total)
     best = jax.device_get(first.actions[:, 0])
     # Compiled before the clock starts.
-    jax.block_until_ready(replayed(env, instance, first.actions[:, 0]))
-    jax.block_until_ready(measured(env, instance, np.repeat(best[None], LANES, axis=0)))
+    _cost(env, instance, best)
+    _measured(env, instance, [best])
 
     def play(current: Chains, key: jax.Array, progress: np.ndarray) -> Chains:
         return advance(env, instance, current, key, jnp.float32(geometric(*HEAT, progress)), tries)
@@ -262,11 +251,11 @@ def search_episode(
 
     for spent, current in anytime(play, first, key, stop, rounds=ROUNDS, cycles=CYCLES, renew=renew):
         best = jax.device_get(current.actions[:, int(current.best.argmax())])
-        least = -float(replayed(env, instance, best))
+        least = _cost(env, instance, best)
         yield Searched(spent.seconds, least, by_role(best))
     for rounds in itertools.count(1):
         straighter = straightened(env, instance, best)
-        if straighter is None or (cost := -float(replayed(env, instance, straighter))) > least:
+        if straighter is None or (cost := _cost(env, instance, straighter)) > least:
             return
         spent.add(ROUNDS)
         least, best = cost, straighter
@@ -294,6 +283,11 @@ def straightened(env: TruckDrone, instance: Instance, actions: np.ndarray) -> np
         joined.append(np.where(plans[index] != actions, plans[index], joined[-1]))
     returns, driven, lengths = _measured(env, instance, joined)
     return joined[int(np.lexsort((driven + lengths, -np.round(returns, 4)))[0])]
+
+
+def _cost(env: TruckDrone, instance: Instance, actions: np.ndarray) -> float:
+    """Of a plan, `i32[T, 1+D]`."""
+    return -float(measured(env, instance, actions[None])[0][0])
 
 
 def _measured(

@@ -133,7 +133,7 @@ def test_detours_that_serve_nothing_are_taken_out():
     actions = np.zeros((STEPS, 2), np.int32)
     actions[:4, 0] = [2, 2, 1, 1]  # there and back
     actions[4, 0], actions[5:8, 1] = 3, 2  # release, deliver
-    wasteful = plan_search.replayed(env, instance, actions)
+    wasteful, _ = steps_of(env, instance, plan_search.by_role(actions))
     straight = plan_search.straightened(env, instance, actions)
     returns, driven, lengths = plan_search.measured(env, instance, np.stack([actions, straight]))
     assert returns[0] == pytest.approx(float(wasteful)) and returns[1] >= returns[0]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from benchmarks.reference.tsp_drone import least_makespan
-from jaxvrp.envs.truck_and_drone.chains import advance, begin
+from jaxvrp.envs.truck_and_drone.chains import advance, begin, cycles_of
 from jaxvrp.envs.truck_and_drone.instance import as_float32
 from jaxvrp.envs.tsp_drone import actions_to_operations, make, make_instance, pad, solution_report, stack
 from jaxvrp.envs.tsp_drone.baselines.annealing import (
@@ -102,6 +102,13 @@ def annealed(instance, calls=16):
     for key, each in zip(keys, heats, strict=True):
         chains = advance(method, tables, chains, key, each, each)
     return float(chains.least.min())
+
+
+@pytest.mark.parametrize(("steps", "count"), [(10.0, 1), (3000.0, 3), (1e15, 1000)])
+def test_cycles_fill_a_search_of_any_length(steps, count):
+    cycles = cycles_of(1000.0, steps)
+    assert len(cycles) == count and cycles[0].begin == 0 and cycles[-1].end == 1
+    assert all(cycle.end == after.begin for cycle, after in itertools.pairwise(cycles))
 
 
 def test_many_instances_are_annealed_at_once():
