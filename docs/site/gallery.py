@@ -148,9 +148,9 @@ def play_pcb() -> Episode:
 
 
 def play_dispatch() -> Episode:
-    """A morning of six vehicles, of which idle ones go where demand has been."""
+    """A morning of six vehicles, of which an idle one goes where vehicles are needed most."""
     env = jaxvrp.make("dispatch", num_vehicles=6, expected_requests=80.0, max_requests=100, zones=4)
-    actor = registry.players_of(env).baselines["relocate"](env)
+    actor = registry.players_of(env).baselines["cover"](env)
     return _record(env, actor, jax.jit(env.generate)(jax.random.key(2)))
 
 
