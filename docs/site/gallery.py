@@ -168,7 +168,7 @@ EXHIBITS = (
     ),
     Exhibit("vrpd_tw", "the shipped policy `vrpd_tw`", lambda: play_policy("vrpd_tw", 0), TRUCK_DRONE_MAP),
     Exhibit("darp", "the shipped policy `darp`", lambda: play_policy("darp", 5), (18, 65, 526, 573)),
-    Exhibit("dispatch", "a rule that sends idle vehicles where demand has been", play_dispatch, (18, 63, 505, 550)),
+    Exhibit("dispatch", "a rule that sends idle vehicles where they are needed", play_dispatch, (18, 63, 505, 550)),
     Exhibit("tsp_drone", "the planner TSP-ep-all", play_tsp_drone, (16, 45, 506, 531)),
     Exhibit("truck_drone_tours", "the rule nearest neighbour", play_tours, (16, 45, 506, 531)),
     Exhibit("flying_sidekicks", "the search, after a second", play_sidekicks, (16, 45, 506, 531)),
