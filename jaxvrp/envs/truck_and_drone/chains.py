@@ -17,7 +17,7 @@ import numpy as np
 from flax import struct
 
 from jaxvrp.search.annealing import Cycle, geometric
-from jaxvrp.search.loop import anytime
+from jaxvrp.search.loop import WHOLE, anytime
 from jaxvrp.search.side_by_side import advanced, num_threads
 from jaxvrp.search.stop import Stop
 
@@ -151,8 +151,8 @@ def anneal(
             fines = jnp.asarray(geometric(*method.fine, progress, unit / late_unit), jnp.float32)
             return advanced(pool, lambda part, key: advance(method, tables, part, key, heats, fines), parts, key)
 
-        how = {"cycles": functools.partial(cycles_of, method.patience * nodes**2)} if method.patience else {}
-        for spent, found in anytime(play, parts, key, stop, rounds=STEPS, renew=_restarted, **how):
+        cycles = functools.partial(cycles_of, method.patience * nodes**2) if method.patience else WHOLE
+        for spent, found in anytime(play, parts, key, stop, rounds=STEPS, cycles=cycles, renew=_restarted):
             yield Annealed(spent.seconds, *best_of(found))
 
 

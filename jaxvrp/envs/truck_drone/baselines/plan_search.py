@@ -238,7 +238,7 @@ def search_episode(
     first = Chains(played, played.held, played.actions, played.total)
     best = jax.device_get(first.actions[:, 0])
     # Compiled before the clock starts.
-    _cost(env, instance, best)
+    least = _cost(env, instance, best)
     _measured(env, instance, [best])
 
     def play(current: Chains, key: jax.Array, progress: np.ndarray) -> Chains:
