@@ -14,7 +14,7 @@ from jaxvrp.show.files import AnimatedFigure, write_drawn, write_gif
 from jaxvrp.show.looks import SHADES, Looks
 from jaxvrp.show.palette import EDGE, FAINT, GROUND, INK, LATE, LOST, ON_TIME, PALE, WAITING, shared_palette
 from jaxvrp.show.paper import centred
-from jaxvrp.show.route_map import RouteMap, end_of, goals_of, standing_at, truck_marker
+from jaxvrp.show.route_map import RouteMap, end_of, requests_of, standing_at, truck_marker
 from jaxvrp.story import Story, held
 
 WIDTH = 1080
@@ -73,7 +73,7 @@ class Scene:
         picture = lay_out(story, width=WIDTH)
         self.headline = picture.headline
         self.parts = (_Marks(picture.map), _Fleet(picture.map)) if picture.map else ()
-        self.goals = goals_of(story)
+        self.starts, self.goals = requests_of(story, "pickup"), requests_of(story, "drop-off")
         covers = [axes.axvspan(0, 1, facecolor="white", alpha=0.86, zorder=8) for axes in picture.charts]
         self.covers = list(zip(covers, picture.charts, strict=True))
         artists = itertools.chain.from_iterable(part.artists for part in self.parts)
@@ -92,13 +92,13 @@ class Scene:
     def _words(self, time: float) -> str:
         """The clock, with digits that keep their place, and how many have been served."""
         names = [standing_at(place, time).name for place in self.goals]
-        unit = self.story.units.time
+        unit, shortfall = self.story.units.time, self.story.shortfall.lower()
         digits = 0 if unit == "step" else 1
         clock = f"{time:{len(f'{self.end:.{digits}f}')}.{digits}f}"
         parts = [f"step {clock}" if unit == "step" else f"time {clock} {unit}".rstrip()]
         parts.append(f"served {sum(name in ('served', 'late') for name in names)} of {len(names)}")
-        if late := names.count("late"):
-            parts.append(f"{late} late")
+        lost = [standing_at(place, time).name for place in self.starts].count("lost")
+        parts += [f"{count} {words}" for count, words in ((names.count("late"), "late"), (lost, shortfall)) if count]
         return "   |   ".join(parts)
 
 

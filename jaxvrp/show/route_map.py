@@ -59,11 +59,10 @@ def standing_at(place: Place, time: float) -> Standing:
     return before[-1] if before else Standing(time, "hidden")
 
 
-def goals_of(story: Story) -> list[Place]:
-    """The places whose service ends a request: drop-offs, or else customers."""
+def requests_of(story: Story, end: str) -> list[Place]:
+    """A place for each request: its `end`, "pickup" or "drop-off", where it has that, else its only place."""
     changing = [place for place in story.places if place.standings]
-    drop_offs = [place for place in changing if place.kind == "drop-off"]
-    return drop_offs or [place for place in changing if place.kind == "customer"]
+    return [place for place in changing if place.kind == end] or changing
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,16 +125,16 @@ class RouteMap:
         return found
 
     def draw_marks(self, mark: Mark, places: list[tuple[float, float]]) -> Any:
-        """Markers that look alike."""
-        size = max(self.sizes.mark, 5.0) if mark.edge == LOST else self.sizes.mark
+        """Markers that look alike; among many places, what is not done stands out."""
+        size = self.sizes.mark if mark.edge == "white" else max(self.sizes.mark, 5.0)
         look = {"color": mark.face, "markeredgecolor": mark.edge, "markeredgewidth": max(mark.width * size, 0.5)}
         return self.axes.plot(*np.reshape(places, (-1, 2)).T, mark.shape, markersize=size, **look, zorder=5)[0]
 
     def draw_way(self, vehicle: int, line: np.ndarray) -> Any:
         """A line along a way."""
-        is_ink = self.story.vehicles[vehicle].colour is None
-        width = 0.16 * float(np.clip(self.sizes.mark, 6.0, 11.0))
-        look = {"linewidth": 1.4 * width if is_ink else width, "alpha": 0.45 if is_ink else 0.8}
+        is_ink, size = self.story.vehicles[vehicle].colour is None, self.sizes.mark
+        width = (1.4 if is_ink else 1.0) * 0.16 * float(np.clip(size, 6.0, 11.0))
+        look = {"linewidth": width, "alpha": 0.45 if is_ink else 0.8 if size > 5 else 0.6}
         return self.axes.plot(*line.T, **self.looks.line(vehicle), **look, solid_joinstyle="round", zorder=3)[0]
 
     def draw_arrows(self, vehicle: int, line: np.ndarray) -> None:
@@ -208,7 +207,7 @@ class RouteMap:
         served = next((each for each in place.standings if each.name in ("served", "late") and each.time <= time), None)
         if self.story.by_vehicle or served is None:
             return label
-        is_brief = len(goals_of(self.story)) > FEW
+        is_brief = len(requests_of(self.story, "drop-off")) > FEW
         name = "" if is_brief or served.vehicle is None else self.story.vehicles[served.vehicle].name
         service = f"{name} @ {number(served.time)}".strip()
         return label if label and is_brief else ": ".join(filter(None, [label, service]))
