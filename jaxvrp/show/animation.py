@@ -166,6 +166,8 @@ class _Fleet:
         aims: list[tuple[Any, str]] = []
         parcels, crosses = [], []
         for at, (vehicle, way) in enumerate(zip(self.vehicles, self.map.ways, strict=True)):
+            if not vehicle.track:
+                continue
             place, is_aboard = self._place(at, time)
             since = max(time - RECENT * (end - first), way.times[0]) if vehicle.hosts else way.times[0]
             self.ways[at].set_data(*way.line(since, max(time, since)).T)

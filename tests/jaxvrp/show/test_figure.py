@@ -318,6 +318,13 @@ def test_vehicles_are_where_they_are_with_parcels_and_aims():
     assert len(fleet.crosses.get_xydata()) == 1 and not len(fleet.aims.get_segments())
 
 
+def test_a_vehicle_that_is_nowhere_is_left_out():
+    away = dataclasses.replace(RIDES.vehicles[1], track=())
+    scene = animation.Scene(dataclasses.replace(RIDES, vehicles=(RIDES.vehicles[0], away)))
+    scene.frame(5.0)
+    assert len(scene.parts[1].bodies[0].get_xydata()) == 1 and not len(scene.parts[1].bodies[1].get_xydata())
+
+
 def test_loads_stand_in_vehicles_and_those_in_the_depot_are_not_drawn():
     scene = animation.Scene(RIDES)
     scene.frame(0.0)
