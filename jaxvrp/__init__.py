@@ -3,13 +3,15 @@
 from typing import TYPE_CHECKING, Any
 
 from jaxvrp import spaces
+from jaxvrp.card import Card, Headline, Padding
 from jaxvrp.environment import Environment, TimeStep
 from jaxvrp.memory import Memory, RememberingEnvironment
+from jaxvrp.players import Players
 from jaxvrp.randomized import randomize
 from jaxvrp.registry import make, register, registered
 from jaxvrp.spaces import EntityKind, Feature, Place, Pointer, Role
 from jaxvrp.testing import check_env
-from jaxvrp.toolbox import Headline, InstanceFiles, Padding, ReplayKind, Toolbox
+from jaxvrp.toolbox import InstanceFiles, ReplayKind, Toolbox
 from jaxvrp.turns import TurnBasedEnvironment, Turns
 from jaxvrp.vectorize import VecEnv
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 __all__ = [
+    "Card",
     "EntityKind",
     "Environment",
     "Feature",
@@ -30,6 +33,7 @@ __all__ = [
     "Pointer",
     "RememberingEnvironment",
     "ReplayKind",
+    "Players",
     "Role",
     "TimeStep",
     "Toolbox",

@@ -15,15 +15,17 @@ from flax import struct
 
 from jaxvrp import fields
 from jaxvrp.actor import Actor, Carry
+from jaxvrp.card import Card, Padding
 from jaxvrp.entities import seen_as
 from jaxvrp.environment import Environment, Instance, State, TimeStep
 from jaxvrp.episodes import Episode
 from jaxvrp.io.messages import nearest, shown
 from jaxvrp.memory import Memory, RememberingEnvironment, memory_of
-from jaxvrp.registry import card_of, name_of, toolbox_of
+from jaxvrp.players import Players
+from jaxvrp.registry import card_of, name_of, players_of, toolbox_of
 from jaxvrp.spaces import ByRole
 from jaxvrp.story import Story
-from jaxvrp.toolbox import Padding, ReplayKind, Toolbox
+from jaxvrp.toolbox import ReplayKind, Toolbox
 from jaxvrp.turns import Choose, TurnBasedEnvironment, Turns
 
 Ranges = dict[str, tuple[float, float]]
@@ -214,13 +216,27 @@ def _toolbox_of_base(env: Randomized) -> Toolbox:
     replay = toolbox.replay
     return dataclasses.replace(
         toolbox,
-        baselines={name: functools.partial(_OneByOne, make) for name, make in toolbox.baselines.items()},
-        planners={name: functools.partial(_OnBase, make) for name, make in toolbox.planners.items()},
         renderer=toolbox.renderer and _of_base(toolbox.renderer),
         step_recorder=toolbox.step_recorder and _of_base(toolbox.step_recorder),
         replay=replay and ReplayKind(_of_base(replay.export), replay.check, replay.script),
         story=toolbox.story and _story_on_base(toolbox.story),
         still=None,
+    )
+
+
+@card_of.register
+def _card_of_base(env: Randomized) -> Card:
+    return card_of(env.base)
+
+
+@players_of.register
+def _players_of_base(env: Randomized) -> Players:
+    """The players of the base environment, where each episode has its own parameters."""
+    players = players_of(env.base)
+    return dataclasses.replace(
+        players,
+        baselines={name: functools.partial(_OneByOne, make) for name, make in players.baselines.items()},
+        planners={name: functools.partial(_OnBase, make) for name, make in players.planners.items()},
     )
 
 
@@ -302,7 +318,7 @@ def randomize(
     Args:
         env: the environment; its own values count for what is not drawn.
         ranges: `{parameter: [least, greatest]}`, both included, by keyword; {} gives the environment itself. Sizes are
-            those with a padding in the environment's toolbox, up to the environment's own.
+            those with a padding on the environment's card, up to the environment's own.
         first_ranges: the ranges of some of them at first. From there the bounds move linearly to those of `ranges`
             with the steps of `VecEnv`; a pool is drawn from where its steps so far have brought them.
         num_steps: steps of each environment in which they move there.

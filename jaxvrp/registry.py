@@ -1,4 +1,4 @@
-"""Names of environments and scenarios: what builds them, and the toolbox that belongs to them.
+"""Names of environments and scenarios: what builds them, and what belongs to them: card, players, and the other parts.
 
 Built-in ones are given as `module:attribute` and imported on first use, so `import jaxvrp` stays light. A name may come
 from a file of another author: what a dotted path leads to is called only if it is a class of environments, or
@@ -32,6 +32,7 @@ class Entry:
     Attributes:
         factory: makes the environment or scenario from keywords; or a dotted path to such a function.
         toolbox: of the environments and states that the factory's module or package defines; or a dotted path.
+        card, players: dotted paths, where they are not parts of the toolbox: who trains imports no more than these.
         reads: common endings of the problem files that the toolbox reads.
         num_roles: of an environment with the default parameters; None if unknown before the environment is made.
         alone: scenarios that have one role where the default one has several.
@@ -42,6 +43,8 @@ class Entry:
     reads: tuple[str, ...] = ()
     num_roles: int | None = None
     alone: tuple[str, ...] = ()
+    card: str | None = None
+    players: str | None = None
 
     @property
     def module(self) -> str:
@@ -54,28 +57,22 @@ class Entry:
         return self.factory is ancestor or path == self.module or path.startswith(self.module + ".")
 
 
+def _shipped(folder: str, reads: tuple[str, ...], num_roles: int, alone: tuple[str, ...] = ()) -> Entry:
+    """An environment in a folder of `jaxvrp.envs`, laid out as all of them are."""
+    path = f"jaxvrp.envs.{folder}"
+    card, players = f"{path}.card:CARD", f"{path}.players:PLAYERS"
+    return Entry(f"{path}:make", f"{path}.toolbox:TOOLBOX", reads, num_roles, alone, card, players)
+
+
 _ENTRIES: dict[str, dict[str, Entry]] = {
     "environment": {
-        "darp": Entry("jaxvrp.envs.darp:make", "jaxvrp.envs.darp.toolbox:TOOLBOX", (".txt", ".npz"), 1),
-        "dispatch": Entry(
-            "jaxvrp.envs.dispatch:make",
-            "jaxvrp.envs.dispatch.toolbox:TOOLBOX",
-            (".npz", ".json"),
-            num_roles=2,
-            alone=("same_day",),
-        ),
-        "pcb": Entry("jaxvrp.envs.pcb:make", "jaxvrp.envs.pcb.toolbox:TOOLBOX", (".pcb", ".nodes", ".npz"), 1),
-        "truck_drone": Entry("jaxvrp.envs.truck_drone:make", "jaxvrp.envs.truck_drone.toolbox:TOOLBOX", (".json",), 2),
-        "flying_sidekicks": Entry(
-            "jaxvrp.envs.flying_sidekicks:make",
-            "jaxvrp.envs.flying_sidekicks.toolbox:TOOLBOX",
-            (".csv", ".npz"),
-            num_roles=1,
-        ),
-        "truck_drone_tours": Entry(
-            "jaxvrp.envs.truck_drone_tours:make", "jaxvrp.envs.truck_drone_tours.toolbox:TOOLBOX", (".csv", ".npz"), 2
-        ),
-        "tsp_drone": Entry("jaxvrp.envs.tsp_drone:make", "jaxvrp.envs.tsp_drone.toolbox:TOOLBOX", (".txt", ".npz"), 2),
+        "darp": _shipped("darp", (".txt", ".npz"), num_roles=1),
+        "dispatch": _shipped("dispatch", (".npz", ".json"), num_roles=2, alone=("same_day",)),
+        "pcb": _shipped("pcb", (".pcb", ".nodes", ".npz"), num_roles=1),
+        "truck_drone": _shipped("truck_drone", (".json",), num_roles=2),
+        "flying_sidekicks": _shipped("flying_sidekicks", (".csv", ".npz"), num_roles=1),
+        "truck_drone_tours": _shipped("truck_drone_tours", (".csv", ".npz"), num_roles=2),
+        "tsp_drone": _shipped("tsp_drone", (".txt", ".npz"), num_roles=2),
         "vrpd_tw": Entry("jaxvrp.envs.truck_drone.scenarios.vrpd_tw:make", num_roles=2),
     },
     "scenario": {
@@ -169,31 +166,31 @@ def make(name: str, **parameters: Any) -> Environment:
 
 
 @functools.singledispatch
-def toolbox_of(subject: object) -> Toolbox:
-    """The toolbox that belongs to an environment, or to one of its states; an empty one if there is none.
-
-    That of an environment has only the baselines that differ there.
-
-    Raises:
-        ValueError: the registered toolbox cannot be found.
-    """
-    entries = [entry for known in _ENTRIES.values() for entry in known.values() if entry.toolbox is not None]
-    for ancestor in type(subject).__mro__:
-        for entry in entries:
-            if entry.defines(ancestor):
-                toolbox = _toolbox(entry)
-                return toolbox.of(subject) if isinstance(subject, Environment) else toolbox
-    return Toolbox()
-
-
 def card_of(env: Environment) -> Card:
     """What learners, tables and configurations read of an environment; errors as of `toolbox_of`."""
-    return toolbox_of(env)
+    found: Card = _part_of(env, "card", Card)
+    return found
 
 
+@functools.singledispatch
 def players_of(env: Environment) -> Players:
-    """Who plays an environment besides policies; errors as of `toolbox_of`."""
-    return toolbox_of(env)
+    """Who plays an environment besides policies; errors as of `toolbox_of`.
+
+    Baselines that only repeat another one there are left out.
+    """
+    found: Players = _part_of(env, "players", Players)
+    return found.of(env)
+
+
+@functools.singledispatch
+def toolbox_of(subject: object) -> Toolbox:
+    """What draws an environment and its states, and reads its files; an empty one if there is nothing.
+
+    Raises:
+        ValueError: what is registered cannot be found.
+    """
+    found: Toolbox = _part_of(subject, "toolbox", Toolbox)
+    return found
 
 
 def problems_of(env: Environment) -> InstanceFiles | None:
@@ -227,7 +224,8 @@ def all_problems(ending: str = "") -> Iterator[tuple[str, InstanceFiles]]:
 
 def all_cards() -> dict[str, Card]:
     """The cards of environments, by name; errors as of `all_problems`."""
-    return {name: _toolbox(entry) for name, entry in _ENTRIES["environment"].items() if entry.toolbox is not None}
+    entries = _ENTRIES["environment"].items()
+    return {name: _part(entry, "card", Card) for name, entry in entries if entry.toolbox is not None}
 
 
 def problem_endings() -> list[str]:
@@ -271,10 +269,26 @@ def _checked_callable(found: Any, path: str, kind: str) -> Factory:
     )
 
 
+def _part_of(subject: object, name: str, kind: Callable[[], Any]) -> Any:
+    """The part of that kind of an environment, or of one of its states; an empty one if there is none."""
+    entries = [entry for known in _ENTRIES.values() for entry in known.values() if entry.toolbox is not None]
+    for ancestor in type(subject).__mro__:
+        for entry in entries:
+            if entry.defines(ancestor):
+                return _part(entry, name, kind)
+    return kind()
+
+
+def _part(entry: Entry, name: str, kind: Any) -> Any:
+    path = getattr(entry, name) or entry.toolbox
+    found = _import(path, name) if isinstance(path, str) else path
+    if not isinstance(found, kind):
+        raise ValueError(f"'{path}' is no jaxvrp.{kind.__name__}; name one where you register the environment")
+    return found
+
+
 def _toolbox(entry: Entry) -> Toolbox:
-    found: Any = _import(entry.toolbox, "toolbox") if isinstance(entry.toolbox, str) else entry.toolbox
-    if not isinstance(found, Toolbox):
-        raise ValueError(f"'{entry.toolbox}' is no jaxvrp.Toolbox; name one where you register the environment")
+    found: Toolbox = _part(entry, "toolbox", Toolbox)
     return found
 
 

@@ -30,7 +30,7 @@ LAYERS = (
     ),
     ("jaxvrp.show.palette", "jaxvrp.show.paper", "jaxvrp.show.files", "jaxvrp.show.stills", "jaxvrp.pictures"),
     ("jaxvrp.envs",),
-    ("jaxvrp.envs.*.toolbox",),
+    ("jaxvrp.envs.*.toolbox", "jaxvrp.envs.*.card", "jaxvrp.envs.*.players"),
     ("jaxvrp.show", "jaxvrp.replay", "jaxvrp.adapters"),
     ("train.sharding",),
     ("train.settings",),
@@ -225,12 +225,11 @@ DEFAULTS = {"train.settings.config", "train.settings.command_line", "benchmarks.
 
 @pytest.mark.parametrize("module", GENERAL)
 def test_what_serves_all_environments_names_none_and_no_metric_of_one(module):
-    from jaxvrp.registry import _ENTRIES, _toolbox
+    from jaxvrp.registry import all_cards
 
     names = set(registered()) | set(registered("scenario")) if module not in DEFAULTS else set()
-    for entry in _ENTRIES["environment"].values():
-        if entry.toolbox:
-            names |= {headline.metric for headline in _toolbox(entry).headlines} - {"overlap"}
+    for card in all_cards().values():
+        names |= {headline.metric for headline in card.headlines} - {"overlap"}
     found = {text for text in strings(PATHS[module]) if text in names}
     assert not found, f"{module} names {found}"
 

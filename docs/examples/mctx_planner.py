@@ -20,7 +20,7 @@ import yaml
 import jaxvrp
 from jaxvrp.actor import Actor
 from jaxvrp.episodes import play_episodes
-from jaxvrp.registry import toolbox_of
+from jaxvrp.registry import players_of
 
 LOGIT = 2.0
 """Of what the baseline would do; that of all other actions that are allowed is 0."""
@@ -34,8 +34,8 @@ class MctxPlanner:
 
     def __init__(self, env: jaxvrp.Environment, simulations: int, baseline: Actor | None = None):
         self.env, self.simulations = env, simulations
-        toolbox = toolbox_of(env)
-        self.baseline = baseline or toolbox.baselines[toolbox.full_name("greedy")](env)
+        players = players_of(env)
+        self.baseline = baseline or players.baselines[players.full_name("greedy")](env)
 
     def init(self, num_envs: int) -> tuple[()]:
         """Remembers nothing."""

@@ -19,7 +19,7 @@ from jaxvrp.envs.dispatch import moment
 from jaxvrp.envs.dispatch.baselines import search
 from jaxvrp.envs.dispatch.problem.instance import as_float32
 from jaxvrp.envs.pcb.baselines import annealing
-from jaxvrp.registry import toolbox_of
+from jaxvrp.registry import players_of
 
 SIZES = "--total_steps 16 --num_envs 2 --rollout_length 4 --num_minibatches 1 --eval_episodes 2 --hidden_sizes [4]"
 
@@ -62,8 +62,8 @@ def test_every_player_and_planner_with_64_bits(name):
     with jax.enable_x64(True):
         sizes = dict(PLAYED[name])
         env = jaxvrp.make(sizes.pop("env", name), **sizes)
-        toolbox = toolbox_of(env)
-        for make in (RandomActor, *toolbox.baselines.values(), *toolbox.planners.values()):
+        players = players_of(env)
+        for make in (RandomActor, *players.baselines.values(), *players.planners.values()):
             last = jax.eval_shape(functools.partial(two_steps, env, make(env)), jax.random.key(0))
             assert {leaf.dtype.name for leaf in jax.tree.leaves(last.reward)} == {"float32"}
 

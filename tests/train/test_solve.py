@@ -328,8 +328,8 @@ def test_a_terminal_has_a_bar_that_is_drawn_at_most_four_times_a_second(monkeypa
 )
 def test_what_plays_a_file_reads_no_value_of_a_parameter(name):
     env = jaxvrp.make(name)
-    toolbox, instance = registry.toolbox_of(env), jax.eval_shape(env.generate, jax.random.key(0))
-    for make in {**toolbox.planners, **toolbox.baselines}.values():
+    players, instance = registry.players_of(env), jax.eval_shape(env.generate, jax.random.key(0))
+    for make in {**players.planners, **players.baselines}.values():
         jax.eval_shape(solve._episodes(make, tries=1), env, instance, jax.random.key(0))
 
 

@@ -5,29 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from jaxvrp.envs.darp import notebook, plan, replay
-from jaxvrp.envs.darp.baselines.greedy import NearestActor
-from jaxvrp.envs.darp.baselines.search import SearchActor
-from jaxvrp.envs.darp.baselines.timed_search import search_all, search_episode
 from jaxvrp.envs.darp.pictures.draw import render_episode, render_of_file
 from jaxvrp.envs.darp.problem.cordeau import read_instances
 from jaxvrp.envs.darp.problem.inspection import inspect
-from jaxvrp.envs.darp.problem.instance import void_nodes_beyond, void_vehicles_beyond
 from jaxvrp.io import plan_files
-from jaxvrp.toolbox import Headline, InstanceFiles, Padding, ProblemSet, ReplayKind, Toolbox
+from jaxvrp.toolbox import InstanceFiles, ProblemSet, ReplayKind, Toolbox
 
 TOOLBOX = Toolbox(
-    baselines={"nearest neighbour": lambda env: NearestActor()},
-    planners={
-        "search": SearchActor,
-        "short search": lambda env: SearchActor(env, rounds=100),
-    },
-    searches={"search": search_episode},
-    searches_all={"search": search_all},
-    headlines=(
-        Headline("served_share", "served", curve="requests served", progress="served"),
-        Headline("total_distance", "distance"),
-        Headline("vehicles_used", "vehicles"),
-    ),
     renderer=render_episode,
     replay=ReplayKind(replay.export_episode, replay.check_episode, Path(__file__).with_name("replay.js")),
     instances=InstanceFiles(
@@ -43,7 +27,6 @@ TOOLBOX = Toolbox(
         recompute=plan.recompute,
         stack=plan.stacked,
     ),
-    paddings={"num_nodes": Padding(void_nodes_beyond, multiple=2), "num_agents": Padding(void_vehicles_beyond)},
     still=notebook.draw_state,
     sets={
         "darp_10_requests": ProblemSet(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 from jaxvrp.envs.flying_sidekicks import plan, replay
-from jaxvrp.envs.flying_sidekicks.annealing import search_episode
 from jaxvrp.envs.flying_sidekicks.env import FlyingSidekicks
 from jaxvrp.envs.flying_sidekicks.inspection import inspect
 from jaxvrp.envs.flying_sidekicks.played import plan_of_states
@@ -13,7 +12,7 @@ from jaxvrp.envs.flying_sidekicks.rules import State
 from jaxvrp.envs.truck_and_drone import plan_figure
 from jaxvrp.envs.truck_and_drone.replay import SCRIPT, check_episode
 from jaxvrp.io import plan_files
-from jaxvrp.toolbox import Headline, InstanceFiles, ReplayKind, Toolbox
+from jaxvrp.toolbox import InstanceFiles, ReplayKind, Toolbox
 
 
 def render_episode(env: FlyingSidekicks, states: State, path: str | os.PathLike) -> None:
@@ -23,12 +22,6 @@ def render_episode(env: FlyingSidekicks, states: State, path: str | os.PathLike)
 
 
 TOOLBOX = Toolbox(
-    searches={"search": search_episode},
-    headlines=(
-        Headline("makespan", "makespan", progress="makespan"),
-        Headline("served_by_drone", "by drone"),
-        Headline("waiting", "truck waits"),
-    ),
     renderer=render_episode,
     replay=ReplayKind(replay.export_episode, check_episode, SCRIPT),
     instances=InstanceFiles(

@@ -5,21 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from jaxvrp.envs.pcb import notebook, plan, replay
-from jaxvrp.envs.pcb.baselines.annealing import anneal_episode
-from jaxvrp.envs.pcb.factory import Supply, changed
 from jaxvrp.envs.pcb.pictures.frames import record_steps, render_episode, render_plan
-from jaxvrp.envs.pcb.problem.generator import Parameters
-from jaxvrp.toolbox import Headline, InstanceFiles, ReplayKind, Toolbox
+from jaxvrp.toolbox import InstanceFiles, ReplayKind, Toolbox
 
 TOOLBOX = Toolbox(
-    searches={"annealing": anneal_episode},
-    cost=plan.cost,
-    headlines=(
-        Headline("became_legal", "became legal", curve="became legal", progress="legal"),
-        Headline("best_ratio", "best / start HPWL", curve="best legal HPWL / start's"),
-        Headline("hpwl", "HPWL at the end"),
-        Headline("overlap", "overlap"),
-    ),
     renderer=render_episode,
     step_recorder=record_steps,
     replay=ReplayKind(replay.export_episode, replay.check_episode, Path(__file__).with_name("replay.js")),
@@ -35,7 +24,4 @@ TOOLBOX = Toolbox(
         inspect=plan.inspect,
     ),
     still=notebook.draw_state,
-    evaluation={"max_steps": 600},
-    parameters=(Supply, Parameters),
-    changed=changed,
 )

@@ -5,28 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from jaxvrp.envs.truck_drone import notebook, plan, replay
-from jaxvrp.envs.truck_drone.baselines.greedy import GreedyActor
-from jaxvrp.envs.truck_drone.baselines.plan_search import search_episode
-from jaxvrp.envs.truck_drone.baselines.rolling_horizon import RollingHorizonActor
 from jaxvrp.envs.truck_drone.pictures.still import render_episode, render_on_map
 from jaxvrp.envs.truck_drone.problem import inspection
 from jaxvrp.envs.truck_drone.problem.fleet_map import FleetMap, read_map
-from jaxvrp.envs.truck_drone.problem.instance import void_beyond
 from jaxvrp.io import plan_files
-from jaxvrp.toolbox import Headline, InstanceFiles, Padding, ReplayKind, Toolbox
+from jaxvrp.toolbox import InstanceFiles, ReplayKind, Toolbox
 
 TOOLBOX = Toolbox(
-    baselines={"greedy": GreedyActor},
-    planners={"planner": RollingHorizonActor},
-    lookahead=RollingHorizonActor,
-    searches={"search": search_episode},
-    headlines=(
-        Headline("completion_rate", "completion", curve="completion", progress="completion"),
-        Headline("success", "success", mean_name="success_rate", curve="success"),
-        Headline("on_time_rate", "on time", curve="on time"),
-        Headline("battery_used", "battery used"),
-        Headline("crashed_drones", "crashed"),
-    ),
     renderer=render_episode,
     replay=ReplayKind(replay.export_episode, replay.check_episode, Path(__file__).with_name("replay.js")),
     instances=InstanceFiles(
@@ -42,7 +27,5 @@ TOOLBOX = Toolbox(
         inspect=inspection.inspect,
         sheets=plan.sheets_of,
     ),
-    paddings={"num_customers": Padding(void_beyond)},
     still=notebook.draw_state,
-    forms=lambda env: [env.replace(decide=moments) for moments in ("steps", "events")],
 )

@@ -6,21 +6,17 @@ import functools
 import os
 
 from jaxvrp.envs.truck_and_drone import notebook, plan_figure, replay
-from jaxvrp.envs.truck_and_drone.greedy import NearestNeighbourActor
-from jaxvrp.envs.truck_and_drone.instance import void_beyond
 from jaxvrp.envs.truck_and_drone.plan import instance_of, label_episode, parameters_of
 from jaxvrp.envs.truck_and_drone.played import instance_of as instance_of_states
 from jaxvrp.envs.truck_and_drone.played import operations_of
 from jaxvrp.envs.truck_drone_tours import plan
-from jaxvrp.envs.truck_drone_tours.baselines.annealing import search_episode
-from jaxvrp.envs.truck_drone_tours.baselines.planner import AnnealedToursActor
 from jaxvrp.envs.truck_drone_tours.env import TruckDroneTours
 from jaxvrp.envs.truck_drone_tours.played import from_operations
 from jaxvrp.envs.truck_drone_tours.problem.instance import Instance
 from jaxvrp.envs.truck_drone_tours.reasons import reasons_of
 from jaxvrp.envs.truck_drone_tours.rules import State
 from jaxvrp.io import plan_files
-from jaxvrp.toolbox import Headline, InstanceFiles, Padding, ReplayKind, Toolbox
+from jaxvrp.toolbox import InstanceFiles, ReplayKind, Toolbox
 
 
 def tours_of_states(states: State) -> list[int]:
@@ -41,15 +37,6 @@ def render_of_file(instance: Instance, env: TruckDroneTours, states: State, path
 
 
 TOOLBOX = Toolbox(
-    baselines={"nearest neighbour": lambda env: NearestNeighbourActor()},
-    planners={"annealing": AnnealedToursActor},
-    searches={"search": search_episode},
-    headlines=(
-        Headline("travel_cost", "cost", progress="cost"),
-        Headline("tours", "tours"),
-        Headline("served_by_drone", "by drone"),
-        Headline("unserved", "unserved"),
-    ),
     renderer=render_episode,
     replay=ReplayKind(
         functools.partial(replay.export_episode, from_operations, tours_of_states, reasons_of),
@@ -69,6 +56,5 @@ TOOLBOX = Toolbox(
         draw=render_of_file,
         sheets=plan.sheets_of,
     ),
-    paddings={"num_nodes": Padding(void_beyond)},
     still=lambda state: notebook.draw_state(state, lambda state: f"{int(state.tours.tandems_left)} tandems left, "),
 )
