@@ -65,7 +65,7 @@ function chart({ title, height, range, paint, note, seek, unit, left = 40, right
   };
 }
 
-/** A mark is {kind: "bar" | "line" | "dot" | "box", colour, edge, dash}, or has a `className` for its colours. */
+/** A mark is {kind: "bar" | "line" | "dot" | "box", colour, edge, dash, width}, or has a `className` for its colours. */
 function chartLegend(card, legend) {
   const list = make("ul", { className: "legend" }, card);
   for (const [mark, text] of legend) {
@@ -75,9 +75,8 @@ function chartLegend(card, legend) {
   }
 }
 
-function swatch(svg, { kind, colour = "none", edge = "none", dash = "", className }) {
+function swatch(svg, { kind, colour = "none", edge = "none", dash = "", width = kind === "line" ? 2 : 1.5, className }) {
   const style = `fill: ${kind === "line" ? "none" : colour}; stroke: ${kind === "line" ? colour : edge}`;
-  const width = kind === "line" ? 2 : 1.5;
   const look = className ? { class: className } : { style: `${style}; stroke-width: ${width}; stroke-dasharray: ${dash}` };
   if (kind === "line") draw("path", { d: "M-8 0H8", ...look }, svg);
   else if (kind === "dot") draw("circle", { r: 4, ...look }, svg);

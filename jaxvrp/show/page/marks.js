@@ -121,11 +121,17 @@ function droneBody(group, hasBattery) {
   return charge;
 }
 
+/** What the legend calls a standing, an activity or a kind; "" for what it leaves out. */
+function legendWords(name) {
+  const shortfall = name === "lost" ? episode.shortfalls?.title.toLowerCase() : undefined;
+  return episode.story.words[name] ?? shortfall ?? LEGEND_WORDS[name];
+}
+
 /** Legend entries for all that occurs in a story, and for nothing else. */
 function storyLegend(story) {
   const { places, vehicles, by_vehicle: byVehicle } = story;
   const say = (name, paint) => {
-    const words = story.words[name] ?? LEGEND_WORDS[name];
+    const words = legendWords(name);
     if (words) legendEntry(words, paint);
   };
   const fixed = places.filter(({ standings }) => !standings.length);
@@ -164,9 +170,7 @@ function vehicleLegend(vehicles, kind, say) {
   };
   const isLevelSeen = levels.length && (isShare ? kind === "drone" : !sign);
   const inside = isLevelSeen ? `, ${isShare ? "ring" : "number"}: ${levelName}` : "";
-  say(kind, example(false, false));
-  const entry = document.getElementById("legend").lastElementChild;
-  if (inside && entry.lastChild.textContent === (episode.story.words[kind] ?? LEGEND_WORDS[kind])) entry.append(inside);
+  if (legendWords(kind)) legendEntry(`${legendWords(kind)}${inside}`, example(false, false));
   if (those.some(({ carries }) => carries.some(([, is]) => is))) legendEntry("with a parcel", example(false, true));
   if (those.some(({ activities }) => activities.some(({ name }) => name === "crashed"))) say("crashed", example(true, false));
   const own = { style: `--colour: ${vehicleColour(index)}` };

@@ -104,7 +104,8 @@ function keyMark(look) {
     return { kind: "dot", colour: isEdged ? colourOf(0) : colour, edge: isEdged ? "var(--bad)" : "none" };
   }
   if (DASHED.includes(look)) return { kind: "box", edge: colour, dash: "3 2" };
-  return { kind: ["known", "approach", "ride", "late ride", "delay"].includes(look) ? "line" : "box", colour };
+  const isLine = ["known", "approach", "ride", "late ride", "delay"].includes(look);
+  return { kind: isLine ? "line" : "box", colour, width: LINE_WIDTHS[look] };
 }
 
 /** A lane for each vehicle, filled up to its level. */
