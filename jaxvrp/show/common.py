@@ -120,7 +120,7 @@ def story_entries(episode: Episode, kind: str, story: Story) -> dict[str, Any]:
 
     `kind` is the name that the environment is registered under.
     """
-    episode = story.episode or episode
+    parameters, episode = episode.env.parameters, story.episode or episode
     env, seen = episode.env, episode.timesteps
     rows, last = present_rows(env, seen.valid), len(seen.terminated) - 1
     rewards = {role: np.asarray(reward)[:, rows[role]] for role, reward in seen.reward.items()}
@@ -144,7 +144,7 @@ def story_entries(episode: Episode, kind: str, story: Story) -> dict[str, Any]:
         "version": VERSION,
         "kind": kind,
         "title": story.title,
-        "config": as_json(env.parameters),
+        "config": as_json(parameters),
         "agents": [
             {"name": names[row], "role": role} for role, names in agent_names(env.roles).items() for row in rows[role]
         ],

@@ -11,8 +11,8 @@ import jaxvrp
 from jaxvrp import VecEnv, registry
 from jaxvrp.actor import RandomActor
 from jaxvrp.envs.truck_drone.baselines.greedy import greedy_action
-from jaxvrp.envs.truck_drone.played import from_states
-from jaxvrp.episodes import record_episode, record_episodes
+from jaxvrp.envs.truck_drone.course import course_of
+from jaxvrp.episodes import from_states, record_episode, record_episodes
 from jaxvrp.randomized import unwrapped
 from jaxvrp.testing import check_shapes
 from jaxvrp.turns import TurnBasedEnvironment
@@ -227,7 +227,7 @@ def test_pictures_and_replays_of_an_episode_leave_out_who_does_not_exist(base):
     assert {len(row) for step in episode["steps"] for row in step["mask"]["drone"]} == {
         len(episode["actions"]["drone"])
     }
-    assert from_states(base, states.base).num_customers == 1
+    assert course_of(from_states(base, states.base)).num_customers == 1
     last = jax.tree.map(lambda leaf: leaf[-1], states.base)
     assert " of 1 customers served" in registry.toolbox_of(base).still(last)
 

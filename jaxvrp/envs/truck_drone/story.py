@@ -52,6 +52,9 @@ METRICS = (
 
 WORDS = {"open": "waiting", "served": "served on time", "node": "place that the truck can drive to"}
 
+MARGIN = 0.56
+"""Half the side of what is seen of a map, as a share of the larger extent of its places."""
+
 TRUCK = 0
 """Number of the truck among vehicles and agents; drone `d` is `1 + d`."""
 
@@ -82,12 +85,13 @@ def story_of(episode: Episode, problem: FleetMap | None = None) -> Story:
         events=tuple(sorted(_events(course, names), key=lambda event: event.time)),
         cards=tuple(Card(name, agent=index, vehicle=index) for index, name in enumerate(vehicles)),
         lost=shortfalls(course, shortfall, names),
-        area=_area(course) if problem is None else None,
+        area=_area(course, names),
         by_vehicle=False,
         words=WORDS,
         actions=_action_names(names),
         why=whys_of(reasons, episode) if reasons else {},
         instead=_instead(course, shortfall),
+        episode=episode,
     )
     return course.env.extend_story(story, episode)
 
@@ -134,12 +138,16 @@ def _span(course: Course, names: Naming) -> tuple[float, float]:
     return names.time(first), names.time(max(last, course.instance.window_end.max(initial=0)))
 
 
-def _area(course: Course) -> tuple[Point, Point]:
-    """The square in which generated problems lie, or more if something lies outside it."""
+def _area(course: Course, names: Naming) -> tuple[Point, Point]:
+    """A square: that in which generated problems lie, or more; on a map, around all places and ways."""
     instance, world = course.instance, course.world
-    places = (instance.node_position, instance.customer_position, world.truck.position, world.drones.position)
-    limit = max(1.0, *(float(np.abs(place).max(initial=0.0)) for place in places))
-    return (-limit, -limit), (limit, limit)
+    drones = world.drones.position.reshape(-1, 2)
+    places = np.concatenate([instance.node_position, instance.customer_position, world.truck.position, drones])
+    middle, half = np.zeros(2), max(1.0, float(np.abs(places).max()))
+    if names.fleet_map is not None:
+        low, high = places.min(axis=0), places.max(axis=0)
+        middle, half = (low + high) / 2, MARGIN * float((high - low).max())
+    return names.place(middle - half), names.place(middle + half)
 
 
 def _action_names(names: Naming) -> dict[str, tuple[str, ...]]:

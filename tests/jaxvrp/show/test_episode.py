@@ -12,7 +12,6 @@ import pytest
 from jaxvrp import registry, show
 from jaxvrp.envs.darp import actions_to_routes, solution_report
 from jaxvrp.envs.darp.played import actions_of
-from jaxvrp.envs.truck_drone.world import STATUS_NAMES
 from jaxvrp.episodes import from_states
 from jaxvrp.show.__main__ import main
 from jaxvrp.show.common import as_json
@@ -31,41 +30,6 @@ def column(episode, *path):
 
 
 # --- what is exported -----------------------------------------------------------------------------------------------
-
-
-def test_truck_and_drones_are_where_they_were(deliveries, episodes):
-    env, states, _, timesteps = deliveries
-    episode = episodes["truck_drone"]
-    length = int(timesteps.terminated.argmax())
-    assert len(episode["steps"]) == length + 1
-    world = jax.tree.map(lambda leaf: leaf[: length + 1], states)
-    np.testing.assert_array_equal(np.float32(column(episode, "truck", "position")), world.truck.position)
-    for drone in range(2):
-        entries = [step["drones"][drone] for step in episode["steps"]]
-        for name in ("position", "velocity", "battery"):
-            values = np.float32([entry[name] for entry in entries])
-            np.testing.assert_array_equal(values, getattr(world.drones, name)[:, drone])
-        statuses = [STATUS_NAMES.index(entry["status"]) for entry in entries]
-        assert statuses == world.drones.status[:, drone].tolist()
-        carried = [-1 if entry["carrying"] is None else entry["carrying"] for entry in entries]
-        assert carried == world.drones.carrying[:, drone].tolist()
-        assert [entry["target"] is not None for entry in entries] == world.drones.has_target[:, drone].tolist()
-    for at, step in enumerate(episode["steps"]):
-        assert step["served"] == np.flatnonzero(world.customers.served[at]).tolist()
-    assert episode["config"]["num_drones"] == env.num_drones
-
-
-def test_customers_have_windows_and_what_became_of_them(deliveries, episodes):
-    _, states, _, _ = deliveries
-    served = states.customers.served[-1]
-    assert served.any(), "else this test tells nothing"
-    for customer, entry in enumerate(episodes["truck_drone"]["customers"]):
-        window = [int(edge[0, customer]) for edge in (states.instance.window_start, states.instance.window_end)]
-        assert entry["window"] == window
-        arrival = int(states.customers.arrival_step[-1, customer])
-        assert entry["served_at"] == (arrival if served[customer] else None)
-        assert entry["late"] == (max(0, arrival - window[1]) if served[customer] else 0)
-        assert (entry["served_by"] is not None) == served[customer]
 
 
 @pytest.mark.parametrize("kind", ["truck_drone", "darp", "dispatch", "tsp_drone"])
@@ -266,17 +230,6 @@ def put(value, *path):
         ("pcb", put([0], "steps", 1, "orientations"), "steps[1].orientations has 1 entries; it must have 2"),
         ("pcb", put(None, "steps", 1, "hpwl"), "steps[1].hpwl is None; it must be a finite number"),
         ("pcb", put({"part": ["x"]}, "steps", 0, "action"), "steps[0].action.part[0] is 'x'; it must be a list"),
-        ("truck_drone", put({}, "map"), "map.x is missing"),
-        (
-            "truck_drone",
-            put("asleep", "steps", 0, "drones", 1, "status"),
-            "steps[0].drones[1].status is 'asleep'; it must",
-        ),
-        (
-            "truck_drone",
-            put([99], "steps", 2, "served"),
-            "steps[2].served[0] is 99; it must be a whole number from 0 to 2",
-        ),
         (
             "truck_drone",
             put("10", "steps", 0, "mask", "drone", 0),
@@ -287,12 +240,6 @@ def put(value, *path):
             "truck_drone",
             put([9, 0], "steps", 0, "action", "drone"),
             "action.drone[0] is 9; it must be a whole number from 0",
-        ),
-        ("truck_drone", put(2, "customers", 0, "served_by"), "customers[0].served_by is 2; it must be"),
-        (
-            "truck_drone",
-            put(1, "steps", 0, "drones", 0, "forced_return"),
-            "forced_return is 1; it must be true or false",
         ),
         ("darp", put(-1, "legs", 0, "to"), "legs[0].to is -1; it must be a whole number from 0 to 10"),
         ("darp", without("verdict"), "verdict is missing"),

@@ -1,5 +1,6 @@
 """Decisions that hold until something happens, against a loop over single steps with its own notion of an event."""
 
+import dataclasses
 import itertools
 
 import chex
@@ -7,14 +8,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from PIL import Image
 
 from jaxvrp import VecEnv, check_env, show
 from jaxvrp.actor import RandomActor
-from jaxvrp.envs.truck_drone import make, played
+from jaxvrp.envs.truck_drone import make
 from jaxvrp.envs.truck_drone.baselines.greedy import GreedyActor
-from jaxvrp.envs.truck_drone.pictures import render_episode
+from jaxvrp.envs.truck_drone.course import step_by_step
 from jaxvrp.envs.truck_drone.scenarios.truck_drone_basic import TruckDroneBasic
+from jaxvrp.envs.truck_drone.story import story_of
 from jaxvrp.envs.truck_drone.world import CRASHED, FLYING, ONBOARD, RETURNING
 from jaxvrp.episodes import from_states, play_episodes, record_episode
 
@@ -220,31 +221,6 @@ def test_greedy_plays_legally_and_decides_seldom(env, recorded):
     assert 0 < num_decisions < result["length"] == result["time_step"] == states.step.max() <= env.max_steps
 
 
-@pytest.fixture(scope="module")
-def random_states(compared):
-    """The states of some random episodes after each decision, `[E][T]`; the last repeats, so that all are as long."""
-    episodes = [[state for (state, _), *_ in decisions] for decisions in compared[:4]]
-    longest = max(map(len, episodes))
-    padded = [states + states[-1:] * (longest - len(states)) for states in episodes]
-    return [jax.tree.map(lambda *leaves: np.stack(leaves), *states) for states in padded]
-
-
-@pytest.mark.slow
-def test_pictures_know_every_step(env, step, random_states):
-    """Steps that are filled in are those of the world, played on from the first state by the choices that were held."""
-    for states in random_states:
-        episode = played.from_states(env, states)
-        assert episode.world.step.tolist() == list(range(states.step[0], states.step[-1] + 1))
-        world = jax.tree.map(lambda leaf: leaf[0], states).replace(decision=())
-        for at, decision in enumerate(episode.decided):
-            choice = jax.tree.map(lambda leaf, row=decision + 1: leaf[row], states.decision)
-            world, _ = jax.device_get(step(world, {"truck": choice.truck[None], "drone": choice.drone}))
-            shown = jax.tree.map(lambda leaf, at=at: leaf[at + 1], episode.world)
-            # What was asked for in vain is no part of the choice that is held.
-            world = world.replace(totals=world.totals.replace(invalid_actions=shown.totals.invalid_actions))
-            chex.assert_trees_all_close(shown, world, rtol=1e-5, atol=1e-6)
-
-
 @pytest.mark.slow
 def test_a_replay_tells_every_step(env, by_steps, step, recorded):
     result, states, actions = recorded
@@ -257,23 +233,17 @@ def test_a_replay_tells_every_step(env, by_steps, step, recorded):
     decision = np.repeat(np.arange(len(actions["truck"])), np.diff(states.step))
     assert [entry["action"]["drone"] for entry in steps[:-1]] == actions["drone"][decision].tolist()
     state = by_steps.init_state(jax.tree.map(lambda leaf: leaf[0], states.instance))
+    levels = episode["story"]["vehicles"][2]["levels"]
     for entry, later in itertools.pairwise(steps):
         action = {role: np.array(chosen, np.int32) for role, chosen in entry["action"].items()}
         state, timestep = jax.device_get(step(state, action))
         assert later["reward"]["truck"] == pytest.approx(timestep.reward["truck"].tolist(), rel=1e-5)
-        assert later["drones"][1]["battery"] == pytest.approx(float(state.drones.battery[1]), rel=1e-5)
+        assert levels[later["step"]][1] == pytest.approx(float(state.drones.battery[1]), rel=1e-5)
 
 
-@pytest.mark.parametrize("name", ["episode.gif", "episode.png"])
 @pytest.mark.slow
-def test_pictures_are_those_of_the_same_episode_by_steps(env, by_steps, recorded, tmp_path, name):
-    world = played.from_states(env, recorded[1]).world
-    for folder, player, states in (("events", env, recorded[1]), ("steps", by_steps, world)):
-        (tmp_path / folder).mkdir()
-        render_episode(player, states, tmp_path / folder / name)
-    shown = []
-    for folder in ("events", "steps"):
-        with Image.open(tmp_path / folder / name) as picture:
-            picture.seek(getattr(picture, "n_frames", 1) // 2)
-            shown.append(np.asarray(picture.convert("RGB")))
-    np.testing.assert_array_equal(*shown)
+def test_the_story_is_that_of_the_same_episode_by_steps(env, recorded):
+    episode = from_states(env, *recorded[1:])
+    told = [dataclasses.replace(story_of(each), episode=None) for each in (episode, step_by_step(episode))]
+    assert told[0] == told[1]
+    assert len(told[0].clocks) == recorded[0]["time_step"] + 1

@@ -29,8 +29,8 @@ PARAMETERS = {
 
 def random_episodes(env, count, seed=0):
     """Episodes of random play, on the host; one compilation for all."""
-    play = jax.jit(lambda key: record_episode(env, RandomActor(env), env.generate(key), key))
-    return [jax.device_get(play(jax.random.key(seed + number))) for number in range(count)]
+    play = jax.jit(lambda env, key: record_episode(env, RandomActor(env), env.generate(key), key))
+    return [jax.device_get(play(env, jax.random.key(seed + number))) for number in range(count)]
 
 
 @pytest.fixture(scope="module")
@@ -97,29 +97,26 @@ def test_under_foreign_rules_a_customer_is_served_by_nobody_known():
 @pytest.mark.slow
 def test_held_decisions_played_again_by_steps_are_the_recorded_ones_to_the_last_bit(held_episodes):
     """The whole episode from its first state on, each action held for its duration, in a program of its own."""
+    play_step = jax.jit(lambda env, *of_step: env.transition(*of_step))
     for episode in held_episodes:
         steps, recorded = step_by_step(episode), whole(episode)
         assert steps.states.step.tolist() == list(range(int(recorded.states.step[-1]) + 1))
         decision = np.repeat(np.arange(len(recorded.actions["truck"])), recorded.timesteps.duration[1:].astype(int))
         for role, chosen in steps.actions.items():
             np.testing.assert_array_equal(chosen, recorded.actions[role][decision])
-        transition = jax.jit(steps.env.transition)
+        later = np.cumsum(recorded.timesteps.duration).astype(int)
+        jax.tree.map(np.testing.assert_array_equal, at(steps.states, later), recorded.states.replace(decision=()))
         world = at(steps.states, 0)
         for step, number in enumerate(decision):
             choice = at(recorded.states.decision, number + 1)
-            world = transition(world, {"truck": choice.truck[None], "drone": choice.drone}, jnp.int32(0))
+            action = {"truck": choice.truck[None], "drone": choice.drone}
+            world = play_step(steps.env, world, action, jnp.int32(0))
             shown = at(steps.states, step + 1)
             # What was asked for in vain is no part of the choice that is held.
             world = world.replace(totals=world.totals.replace(invalid_actions=shown.totals.invalid_actions))
             jax.tree.map(np.testing.assert_array_equal, shown, jax.device_get(world))
-        later = np.cumsum(recorded.timesteps.duration).astype(int)
-        jax.tree.map(np.testing.assert_array_equal, at(steps.states, later), recorded.states.replace(decision=()))
-        np.testing.assert_allclose(
-            np.add.reduceat(steps.timesteps.reward["truck"][1:, 0], later[:-1]),
-            recorded.timesteps.reward["truck"][1:, 0],
-            rtol=1e-5,
-            atol=1e-5,
-        )
+        paid = np.add.reduceat(steps.timesteps.reward["truck"][1:, 0], later[:-1])
+        np.testing.assert_allclose(paid, recorded.timesteps.reward["truck"][1:, 0], rtol=1e-5, atol=1e-5)
 
 
 def test_an_episode_by_steps_is_itself(recorded):

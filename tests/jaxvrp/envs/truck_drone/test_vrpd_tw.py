@@ -16,11 +16,12 @@ import jaxvrp
 from jaxvrp import check_env
 from jaxvrp.actor import RandomActor
 from jaxvrp.entities import seen_as
-from jaxvrp.envs.truck_drone import Instance, played
+from jaxvrp.envs.truck_drone import Instance
 from jaxvrp.envs.truck_drone.baselines.greedy import GreedyActor
-from jaxvrp.envs.truck_drone.pictures import draw_episode, render_episode
 from jaxvrp.envs.truck_drone.scenarios.vrpd_tw import VrpdTw
+from jaxvrp.envs.truck_drone.story import story_of
 from jaxvrp.envs.truck_drone.world import CRASHED, FLYING, ONBOARD, RETURNING
+from jaxvrp.episodes import from_states
 from jaxvrp.registry import players_of, toolbox_of
 from jaxvrp.testing import check_shapes
 
@@ -440,35 +441,28 @@ def waited():
     return states, actions
 
 
-def test_a_replay_tells_windows_waits_and_news(waited):
-    env, (states, actions) = make(), waited
-    episode = toolbox_of(env).replay.export(env, states, actions)
-    toolbox_of(env).replay.check(episode)
-    told = [(each["opens"], each["known_from"], each["served_at"]) for each in episode["customers"]]
-    assert told == [(7, 0, 7), (30, 5, None)]
-    assert [entry["drones"][0]["waiting"] for entry in episode["steps"]] == [False] * 5 + [True] * 2 + [False] * 4
-    basic = toolbox_of(env).replay.export(make(wait_for_window=False), states, actions)
-    assert [each["opens"] for each in basic["customers"]] == [0, 0]
+def test_a_story_tells_windows_waits_packages_and_news(waited):
+    def rows_of(env):
+        story = story_of(from_states(env, *waited))
+        return story, {row.label: row for row in story.charts[0].rows}
+
+    story, rows = rows_of(make())
+    standings = [[(each.time, each.name) for each in place.standings] for place in story.places[-2:]]
+    assert standings[0] == [(0, "closed"), (7, "served")]
+    assert standings[1] == [(0, "hidden"), (5, "closed"), (10, "lost")]
+    windows = {label: [(bar.begin, bar.end) for bar in row.bars if bar.look == "window"] for label, row in rows.items()}
+    assert windows == {"0": [(7, 60)], "1": [(30, 60)]}
+    assert [(bar.begin, bar.end) for bar in rows["0"].bars if bar.look == "wait"] == [(5, 7)]
+    assert [(bar.begin, bar.end) for bar in rows["1"].bars if bar.look == "known"] == [(5, 30)]
+    drone = story.vehicles[1]
+    did = [(each.begin, each.end, each.name) for each in drone.activities]
+    assert did[:3] == [(0, 4, "moves"), (4, 6, "waits"), (6, 7, "moves")]
+    assert drone.carries[:3] == ((0, False), (1, True), (6, False))
+    _, basic = rows_of(make(wait_for_window=False))
+    assert [bar.begin for row in basic.values() for bar in row.bars if bar.look == "window"] == [0, 0]
 
 
-def test_a_still_shows_windows_waits_packages_and_news(waited):
-    episode = played.from_states(make(), waited[0])
-    assert episode.activities(0)[1:4] == [(0, 4, FLYING), (4, 6, played.WAITING), (6, 7, FLYING)]
-    assert episode.parcels(0) == [(1, 6, 0)]
-    assert episode.steps_waited.tolist() == [2, 0]
-    axes = next(axes for axes in draw_episode(make(), waited[0]).axes if "time windows" in axes.get_title(loc="left"))
-    bars = {(bar.get_x(), bar.get_x() + bar.get_width()) for bar in axes.containers[0].patches}
-    assert bars == {(7, 60), (30, 60)}
-    marks = [line.get_xdata() for line in axes.lines if line.get_marker() == ">"]
-    assert [list(mark) for mark in marks] == [[5]]
-
-
-@pytest.mark.slow
-def test_an_animation_hides_who_is_not_known(waited, tmp_path):
-    env = make()
-    path = tmp_path / "episode.gif"
-    render_episode(env, waited[0], path)
-    assert path.read_bytes().startswith(b"GIF8")
-    still = toolbox_of(env).still
+def test_a_still_of_a_state_hides_who_is_not_known(waited):
+    still = toolbox_of(make()).still
     first, last = (jax.tree.map(lambda leaf, at=at: leaf[at], waited[0]) for at in (0, -1))
     assert (">1</text>" in still(first), ">1</text>" in still(last)) == (False, True)
