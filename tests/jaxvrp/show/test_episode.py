@@ -216,13 +216,13 @@ def put(value, *path):
         (
             "pcb",
             put("chess", "kind"),
-            "kind is 'chess'; it must be one of: darp, dispatch, pcb, truck_drone, tsp_drone; one of your own: import "
+            "kind is 'chess'; it must be one of: darp, dispatch, pcb, tsp_drone; one of your own: import "
             "what registers it",
         ),
         (
             "pcb",
             put("c" * 3000, "kind"),
-            f"kind is '{'c' * 35} ...; it must be one of: darp, dispatch, pcb, truck_drone, tsp_drone",
+            f"kind is '{'c' * 35} ...; it must be one of: darp, dispatch, pcb, tsp_drone",
         ),
         ("pcb", put([], "agents"), "agents has 0 entries; it must have at least 1"),
         ("pcb", without("outline"), "outline is missing"),

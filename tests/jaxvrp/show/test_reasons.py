@@ -309,8 +309,8 @@ def test_who_was_not_served_and_why(episodes, rides):
     unserved = [request["request"] for request in episodes["darp"]["requests"] if not request["delivered"]]
     told = {entry["name"]: entry["why"] for entry in episodes["darp"]["shortfalls"]["entries"]}
     assert list(told) == [f"request {request}" for request in unserved]
-    customers = episodes["truck_drone"]["customers"]
-    left = [f"customer {at}" for at, customer in enumerate(customers) if customer["served_at"] is None]
+    customers = [place for place in episodes["truck_drone"]["story"]["places"] if place["kind"] == "customer"]
+    left = [place["name"] for place in customers if place["standings"][-1]["name"] not in ("served", "late")]
     assert [entry["name"] for entry in episodes["truck_drone"]["shortfalls"]["entries"]] == left
     assert episodes["tsp_drone"]["shortfalls"]["entries"] == []
 
