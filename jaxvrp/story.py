@@ -155,7 +155,7 @@ class Vehicle:
         name: in full.
         sign: one or two letters inside its mark; "" where its level is shown there.
         colour: the number of its colour in the palette; None for ink. Vehicles may share one.
-        track: `(time, place)`: where it is; it goes straight from each place to the next.
+        track: `(time, place)`: where it is; it goes straight from each place to the next. Empty if it is nowhere.
         hosts: `(time, vehicle or None)`: on board of which vehicle it is; empty if it never is on board.
         levels: `(time, level)`: its load, or what is left in its battery; empty if it has none.
         capacity: the level that is full.

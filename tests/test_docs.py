@@ -152,7 +152,6 @@ def test_the_toolbox_of_the_complete_environment_is_used(tmp_path, monkeypatch):
         assert min(picture.size) > 200
 
 
-
 def commands() -> list[list[str]]:
     """The words after `python -m` of every command line on any page, and those that the command `jaxvrp` starts."""
     shown = [block for page in PAGES for block in blocks(page) if block.language == "bash"]

@@ -263,7 +263,12 @@ function storyMap(story, timing, extent) {
 
   function drawVehicle(vehicle, index, clocks) {
     const clock = clocks[index];
-    const { place, docked } = whereIs(vehicle, clock, clocks);
+    const host = heldAt(vehicle.hosts, clock, null);
+    if (!(host === null ? vehicle : vehicles[host]).track.length) {
+      set(scene.vehicles[index].group, { visibility: "hidden" });
+      return;
+    }
+    const { place, docked } = whereIs(vehicle, host, clock, clocks);
     const [x, y] = scene.to(place);
     const [slotX, slotY] = slotOf(index, clock);
     const shift = vehicle.kind === "drone" ? between([0, beside([x, y])], [slotX, slotY], docked) : [0, 0];
@@ -277,7 +282,7 @@ function storyMap(story, timing, extent) {
     const level = levelAt(vehicle, clock);
     const activity = activityAt(vehicle, clock, story);
     mark.dress(level, level / (vehicle.capacity || 1), activity?.name === "crashed", heldAt(vehicle.carries, clock, false));
-    const ahead = evenly(vehicle.track, clock + docking, between);
+    const ahead = vehicle.track.length ? evenly(vehicle.track, clock + docking, between) : place;
     if (Math.abs(ahead[0] - place[0]) > 1e-9) mark.turn(ahead[0] < place[0]);
     set(scene.trails[index], { d: opacity ? scene.ways[index](clock) : "M0 0" });
     set(scene.recents[index], { d: Number.isFinite(clock) ? scene.ways[index](clock, clock - recent) : "M0 0" });
@@ -285,8 +290,7 @@ function storyMap(story, timing, extent) {
   }
 
   /** The place of a vehicle, that of its host while it is on board, and to which share it is. */
-  function whereIs({ track, hosts }, clock, clocks) {
-    const host = heldAt(hosts, clock, null);
+  function whereIs({ track, hosts }, host, clock, clocks) {
     const [next, then] = hosts[indexAt(hosts, clock) + 1] ?? [Infinity, null];
     const share = clamp((next - clock) / docking, 0, 1);
     const docked = lerp(then === null ? 0 : 1, host === null ? 0 : 1, next === Infinity ? 1 : share);

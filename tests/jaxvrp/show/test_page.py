@@ -251,6 +251,15 @@ def test_how_it_stands_with_places_at_each_step(browser, pages):
         assert ask(browser, script, at) == [standing_of(each.standings, at) for each in FLEET.places]
 
 
+def test_a_vehicle_that_is_nowhere_is_left_out(browser, tmp_path):
+    episode = episode_of(FLEET, ("truck", "drone", "drone"))
+    episode["story"]["vehicles"][2]["track"] = []
+    show.write_page(episode, tmp_path / "away.html")
+    open_page(browser, tmp_path / "away.html", at="#5")
+    seen = "return [...document.querySelectorAll('#map g.vehicle')].map((e) => e.getAttribute('visibility'))"
+    assert ask(browser, seen) == ["visible", "visible", "hidden"]
+
+
 def standing_of(standings, time):
     """How it stands with a place; before its first entry as that says."""
     entries = [(each.time, each.name) for each in standings]
