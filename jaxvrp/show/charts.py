@@ -90,12 +90,18 @@ def _paint_rows(story: Story, chart: Rows, axes: Any) -> None:
     is_lost = [any(dot.look == "lost" for dot in row.dots) or (row.note and not row.dots) for row in chart.rows]
     colours = [LOST if lost else looks.colour(row.vehicle) for lost, row in zip(is_lost, chart.rows, strict=True)]
     _name_lanes(axes, list(range(len(chart.rows))), [row.label for row in chart.rows], colours, font)
-    if (end := end_of(story)) < story.span[1]:
-        axes.axvline(end, color=INK, linewidth=0.9, linestyle=(0, (3, 2)), zorder=1)
+    if _goes_on(story):
+        axes.axvline(end_of(story), color=INK, linewidth=0.9, linestyle=(0, (3, 2)), zorder=1)
     if story.by_vehicle:
         for at in range(1, len(chart.rows)):
             if chart.rows[at].vehicle != chart.rows[at - 1].vehicle:
                 axes.axhline(at - 0.5, color=PALE, linewidth=0.6, zorder=1)
+
+
+def _goes_on(story: Story) -> bool:
+    """Whether windows close after the end."""
+    first, last = story.span
+    return end_of(story) < last - 0.005 * (last - first)
 
 
 def _paint_bar(looks: Looks, axes: Any, row: int, bar: Bar, row_points: float) -> None:
@@ -226,7 +232,7 @@ def keys_of(story: Story, chart: Chart) -> list[Any]:
     if isinstance(chart, Rows):
         keys = [_key_of_row(looks, look, words) for look, words in chart.keys]
         dashed = {"linestyle": (0, (3, 2)), "linewidth": 0.9, "color": INK}
-        return [*keys, legend_entry(**dashed, label="end")] if end_of(story) < story.span[1] else keys
+        return [*keys, legend_entry(**dashed, label="end")] if _goes_on(story) else keys
     if isinstance(chart, Counts):
         return []
     if isinstance(chart, Lines):

@@ -156,6 +156,8 @@ def place_labels(
         hits = 10 * _overlaps(options, half, placed[:, :2], placed[:, 2:])
         hits += 6 * _overlaps(options, half, markers, np.full(2, radius))
         hits += 30 * (np.abs(options) + half > limit).any(axis=1)
+        gaps = np.linalg.norm(options[:, None] - markers, axis=2).min(axis=1, initial=np.inf)
+        hits += 2 * (gaps < np.linalg.norm(options - anchor, axis=1) - 1e-9)  # looks like the name of another place
         # Nearer places come first, and among equal ones the right side, where one looks for a label.
         nuisance = 0.2 * _overlaps(options, half, crowd, np.zeros(2)) + np.arange(len(options)) // len(directions)
         best = options[(hits + nuisance).argmin()]
