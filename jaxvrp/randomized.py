@@ -204,11 +204,6 @@ def _base_seen_as(env: Randomized, kind: Literal["flat", "entities"]) -> Randomi
     return dataclasses.replace(env, base=seen_as(env.base, kind))
 
 
-def unwrapped(env: Environment) -> Environment:
-    """The base of a randomised environment, any other one itself."""
-    return env.base if isinstance(env, Randomized) else env
-
-
 @toolbox_of.register
 def _toolbox_of_base(env: Randomized) -> Toolbox:
     """The toolbox of the base environment, where each episode has its own parameters."""

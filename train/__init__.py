@@ -43,30 +43,7 @@ MODULES = {
 }
 """The names of the public face, by module; the modules of `train` themselves do not use it."""
 
-__all__ = [
-    "ALGORITHMS",
-    "LAUNCH",
-    "Evaluator",
-    "IPPOConfig",
-    "PPOConfig",
-    "RunConfig",
-    "RunFolder",
-    "Trained",
-    "aligned",
-    "baseline_actors",
-    "check_output",
-    "entry",
-    "evaluation_function",
-    "figures_table",
-    "first_seed",
-    "make_train",
-    "mean_figures",
-    "parse",
-    "shipped_names",
-    "split_mapping",
-    "stages_of",
-    "value_of",
-]
+__all__ = [name for names in MODULES.values() for name in names]
 
 
 def __getattr__(name: str) -> Any:

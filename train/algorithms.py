@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 from jax.sharding import Mesh
 
 from jaxvrp import Environment, fields
 from jaxvrp.memory import memory_of
 from jaxvrp.spaces import Box, Discrete
-from train.learner import Learner
 from train.off_policy.config import OffPolicyConfig, SACConfig, TD3Config
 from train.on_policy.config import IPPOConfig, PPOConfig
 from train.settings.config import RunConfig, check_divides
@@ -35,8 +35,8 @@ ALGORITHMS = {
 KINDS = {Discrete: "discrete", Box: "continuous"}
 
 
-def make_train(config: RunConfig, made: Environment | None = None) -> Learner:
-    """The learner of a configuration, with its environments and its devices.
+def make_train(config: RunConfig, made: Environment | None = None) -> Any:
+    """The learner (`train.learner.Learner`) of a configuration, with its environments and its devices.
 
     `made` is the environment of `config.env`, if it has been made already.
 

@@ -94,9 +94,9 @@ def _folder(args: argparse.Namespace, known_players: Values, changes: Values) ->
         raise UserError(
             f"--actor {args.actor}: no player of {args.env}, no run folder, no policy is called so; {known}"
         )
-    its = read_run(find_run(args.actor), trust=args.trust).config.env
-    if args.env not in (its["name"], its.get("scenario")):
-        raise UserError(f"--actor {args.actor} plays {its.get('scenario', its['name'])}, and not {args.env}")
+    played = read_run(find_run(args.actor), trust=args.trust).config.env
+    if args.env not in (played["name"], played.get("scenario")):
+        raise UserError(f"--actor {args.actor} plays {played.get('scenario', played['name'])}, and not {args.env}")
     return RunFolder(args.actor, changes, trust=args.trust)
 
 

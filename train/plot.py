@@ -55,8 +55,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     labels = args.labels or labels_of(grouped)
     if len(labels) != len(grouped):
         listed = [", ".join(str(run.folder) for run in group) for group in grouped]
-        told = "; ".join(f"group {number}: {folders}" for number, folders in enumerate(listed, 1))
-        raise UserError(f"--labels has {len(labels)} labels for {len(grouped)} groups of runs; {told}")
+        members = "; ".join(f"group {number}: {folders}" for number, folders in enumerate(listed, 1))
+        raise UserError(f"--labels has {len(labels)} labels for {len(grouped)} groups of runs; {members}")
     groups = [Group(label, tuple(run.records for run in group)) for label, group in zip(labels, grouped, strict=True)]
     cards = registry.all_cards()
     found = [cards[name].headlines for run in runs if (name := run.values.get("env.name")) in cards]

@@ -366,9 +366,9 @@ def read_problems(
     mistakes: dict[str, ValueError] = {}
     for name, files in _readers(env, pathlib.Path(path).suffix.lower()):
         try:
-            mine = given_to(files, path, given)
-            problems = files.read(path, **mine)
-            if ignored := sorted(given.keys() - mine.keys()):
+            taken = given_to(files, path, given)
+            problems = files.read(path, **taken)
+            if ignored := sorted(given.keys() - taken.keys()):
                 raise UserError(f"--env.{ignored[0]}: {_may_be_given(files, path)}")
             return (files.environment or name) if env is None else name, problems
         except OSError as error:
@@ -615,7 +615,7 @@ def watched(problem: Problem, *, seconds: float, method: str, seed: int) -> Solu
     """
     shown = "{l_bar}{bar}| {n:.1f}/{total:g} s{postfix}"
     is_terminal = sys.stderr.isatty()
-    cost, said = "", 0.0
+    cost, last_line = "", 0.0
     with tqdm(
         total=seconds, bar_format=shown, desc="compiling", mininterval=BAR, miniters=0, disable=not is_terminal
     ) as bar:
@@ -626,9 +626,9 @@ def watched(problem: Problem, *, seconds: float, method: str, seed: int) -> Solu
             bar.update(min(best.seconds, seconds) - bar.n)
 
         def say(best: Searched) -> None:
-            nonlocal cost, said
-            if cost != shown_cost(best.cost) or best.seconds >= said + LINE:
-                cost, said = shown_cost(best.cost), best.seconds
+            nonlocal cost, last_line
+            if cost != shown_cost(best.cost) or best.seconds >= last_line + LINE:
+                cost, last_line = shown_cost(best.cost), best.seconds
                 print(f"searching: {best.seconds:.1f} of {seconds:g} s, cost {cost}", file=sys.stderr)
 
         return solved(problem, seconds=seconds, method=method, seed=seed, progress=draw if is_terminal else say)

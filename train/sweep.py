@@ -141,7 +141,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     stop = Stop()
     previous = {number: signal.signal(number, stop.request) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        with _storage_told():
+        with _storage_errors_explained():
             work(study, sweep, stop)
     except StoppedError:
         raise Interrupted(f"interrupted; everything is saved, go on with the same command ({sweep.out})") from None
@@ -262,7 +262,7 @@ def _connected(url: str, name: str, beat: int) -> optuna.Study:
 
 
 @contextlib.contextmanager
-def _storage_told() -> Iterator[None]:
+def _storage_errors_explained() -> Iterator[None]:
     """Errors of the database, such as those of a full disk, in one line: Optuna's own blames the data."""
     import optuna
     import sqlalchemy
@@ -411,8 +411,8 @@ def train_trial(trial: optuna.Trial, sweep: Sweep, worker: Worker) -> float:
         if status > 0 and status != INTERRUPTED:
             log = folder.with_suffix(".log")
             try_to_write(log)  # a full disk is no fault of the trial: it ends the sweep, which goes on later
-            said = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-            raise _failed(trial, worker, said[-1] if said else f"exit status {status}, and nothing said")
+            lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+            raise _failed(trial, worker, lines[-1] if lines else f"exit status {status}, and nothing said")
     else:
         raise _failed(trial, worker, f"killed {RESTARTS} times")
     (*_, (_, value)) = evaluations(folder)

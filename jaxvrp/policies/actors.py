@@ -43,7 +43,7 @@ class Seen(struct.PyTreeNode):
     observation: ByRole  # `{role: f32[..., agents, F]}`
     global_observation: jax.Array | None  # `f32[..., G]`; None where entities are seen
     static: ByKind  # planes of the entities, `{kind: f32[..., features, count]}`; {} where observations are flat
-    dynamic: ByKind
+    entities: ByKind
     valid: ByRole  # `{role: bool[..., agents]}`, only for roles whose rows can be void
     # what the actors' shared encoder made of the entities, `f32[..., M, H]`; None before, or without one
     encoded: jax.Array | None = None
@@ -51,12 +51,12 @@ class Seen(struct.PyTreeNode):
     @classmethod
     def in_state(cls, env: Environment, state: Any) -> Seen:
         """What the agents see in one state."""
-        static, dynamic = env.static_entities(state), env.entities(state)
-        return cls(env.observation(state), env.global_observation(state), static, dynamic, env.valid(state))
+        static, entities = env.static_entities(state), env.entities(state)
+        return cls(env.observation(state), env.global_observation(state), static, entities, env.valid(state))
 
     def input(self, role: str) -> Inputs:
         """What the networks of a role read."""
-        return joined(self.observation[role], self.static, self.dynamic, self.encoded)
+        return joined(self.observation[role], self.static, self.entities, self.encoded)
 
     def team_input(self) -> Inputs:
         """What a central critic reads: the global observation, or the entities and the mean context of each role.
@@ -66,7 +66,7 @@ class Seen(struct.PyTreeNode):
         if self.global_observation is not None:
             return self.global_observation[..., None, :]
         means = [self._mean(role) for role in self.observation]
-        return joined(jnp.concatenate(means, axis=-1), self.static, self.dynamic)
+        return joined(jnp.concatenate(means, axis=-1), self.static, self.entities)
 
     def _mean(self, role: str) -> jax.Array:
         """The mean context of the agents of a role that are not void, `f32[..., 1, C]`."""
@@ -106,7 +106,7 @@ class Actors:
         """What is seen, with what the shared encoder makes of it, unless that is there or nothing is shared."""
         if self.encoder is None or seen.encoded is not None:
             return seen
-        return seen.replace(encoded=self.encoder.apply(params[ENCODER], seen.static, seen.dynamic))
+        return seen.replace(encoded=self.encoder.apply(params[ENCODER], seen.static, seen.entities))
 
     def init(self, key: jax.Array, name: str) -> Params:
         """Fresh parameters of a role, with a leading axis `[agents]` if they are separate; or of the shared encoder."""
@@ -115,7 +115,7 @@ class Actors:
             inputs = blank(0, 0, self.kinds)
             assert isinstance(inputs, EntityInput)
             if name == ENCODER:
-                return self.encoder.init(key, inputs.static, inputs.dynamic)
+                return self.encoder.init(key, inputs.static, inputs.entities)
             count = sum(kind.count for kind in self.kinds)
             encoded = jnp.zeros((1, 1, count, self.encoder.size), jnp.float32)
         network, num_agents, is_separate = self.networks[name], self.roles[name].num_agents, name in self.separate
@@ -197,7 +197,7 @@ class Actors:
 
         def apply_agent(params: Params, context: jax.Array, carry: Carry) -> tuple[jax.Array, Carry]:
             carry = jax.tree.map(lambda leaf: leaf[:, None], carry)
-            inputs = joined(context[:, :, None], seen.static, seen.dynamic, seen.encoded)
+            inputs = joined(context[:, :, None], seen.static, seen.entities, seen.encoded)
             logits, carry = network.apply(params, inputs, carry, reset)
             return logits[:, :, 0], jax.tree.map(lambda leaf: leaf[:, 0], carry)
 

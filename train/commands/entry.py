@@ -42,5 +42,5 @@ def leave(status: int) -> NoReturn:
 def program_cache() -> str | None:
     """The folder that keeps compiled programs; None where nobody has named one and the user has no home directory."""
     home = os.path.expanduser("~")
-    own = os.path.join(home, ".cache", "jaxvrp") if os.path.isabs(home) else None
-    return os.environ.get("JAX_COMPILATION_CACHE_DIR", own)
+    default = os.path.join(home, ".cache", "jaxvrp") if os.path.isabs(home) else None
+    return os.environ.get("JAX_COMPILATION_CACHE_DIR", default)

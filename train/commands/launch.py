@@ -189,9 +189,9 @@ def check_continues(before: Any, learner: Any, name: str) -> None:
     if not same_shapes(*(each.actor_params(jax.eval_shape(each.init, key)) for each in (before, learner))):
         raise UserError(f"{name}: its networks are not those of this run; take the same network and sizes")
     for option in NETWORKS[learner.config.network].shapeless:
-        theirs, ours = (shown(getattr(config, option)) for config in (before.config, learner.config))
-        if theirs != ours:
-            raise UserError(f"{name}: its {option} is {theirs}, and that of this run {ours}; set it so")
+        before_value, value = (shown(getattr(config, option)) for config in (before.config, learner.config))
+        if before_value != value:
+            raise UserError(f"{name}: its {option} is {before_value}, and that of this run {value}; set it so")
 
 
 def make_run_folder(launch: Launch, run: RecordedRun) -> pathlib.Path:

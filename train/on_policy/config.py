@@ -43,7 +43,6 @@ class PPOConfig(NetworkKeys, RunConfig):
         "actor_lr",
         "critic_lr",
         "max_grad_norm",
-        "huber_delta",
     )
 
     critic: str = option("central", help=CRITIC, choices=("central", "local"))
@@ -142,13 +141,8 @@ class PPOConfig(NetworkKeys, RunConfig):
     critic_lr: float = option(1e-3, help="learning rate of the critic", above=0)
     lr_decay: bool = option(True, help="let both learning rates fall linearly to 0")
     max_grad_norm: float = option(0.5, help="clip the norm of each network's gradient to this", above=0)
-    value_loss: str = option("huber", help="error of the values", choices=("huber", "mse"))
-    huber_delta: float = option(10.0, help="error at which the Huber loss becomes linear", above=0)
     value_clip: bool = option(True, help="clip the change of the values as well; the worse of both errors counts")
     value_norm: bool = option(True, help="normalise the returns that the critic learns (ValueNorm of MAPPO)")
-    value_norm_decay: float = option(
-        0.99, help="memory of the statistics of `value_norm`, per update", minimum=0, maximum=1
-    )
     normalize_advantage: bool = option(
         True, help="normalise the advantages per role, over real decisions (more than one legal action)"
     )

@@ -8,6 +8,7 @@ same gradient. Losses are of one actor or of one critic; the trainer sums them.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,7 +16,6 @@ import chex
 import jax
 import jax.numpy as jnp
 import optax
-from flax import struct
 
 from jaxvrp.policies.actors import Actors, Params, Seen
 from jaxvrp.policies.blocks import Blocks
@@ -25,58 +25,38 @@ from train.distributions import log_prob_and_entropy
 from train.on_policy.config import PPOConfig
 from train.on_policy.critics import Critics
 from train.on_policy.imitation import Guidance
-from train.on_policy.rollout import Recording, Transition
+from train.on_policy.rollout import Decision, Recording, Transition
 from train.on_policy.value_norm import ValueNorm
 from train.sharding import DATA
 
 Metrics = dict[str, jax.Array]
 
+HUBER_DELTA = 10.0
+"""Error of a normalised value at which the loss becomes linear (Yu et al. 2022)."""
+
+NORM_DECAY = 0.99
+"""Memory of the statistics of the returns, per update."""
+
 BLOCK = 128
 """Most rows of a minibatch whose gradient is taken at once where they can be taken apart: they fit into the cache."""
 
-RECORDED = (
-    "observation",
-    "global_observation",
-    "entities",
-    "instance",
-    "action_mask",
-    "action",
-    "log_prob",
-    "taught",
-    "rival",
-    "gain",
-    "reset",
-)
-"""Fields of a transition that a batch has as well."""
 
+class Batch(Decision):
+    """What a minibatch is taken from, `[L, E, K, ...]`; after taking, `[L, B, ...]`."""
 
-class Batch(struct.PyTreeNode):
-    """What a minibatch is taken from, `[L, E, K, ...]`; after taking, `[L, B, ...]`; see `RECORDED`."""
-
-    observation: ByRole
-    global_observation: jax.Array | None
-    entities: ByKind
-    instance: jax.Array | None
-    action_mask: ByRole
-    action: ByRole
-    log_prob: ByRole
-    taught: ByRole
-    rival: ByRole
-    gain: ByRole
     value: ByRole  # old values, `{role: f32[..., agents]}`, scaled by the present statistics; {} without a critic
     target: ByRole  # returns on the same scale; likewise
     advantage: ByRole  # normalised, `{role: f32[..., agents]}`
     decides: ByRole  # `{role: f32[..., agents]}`, 1 where there was a choice; forced decisions have no policy gradient
     # `{role: f32[..., agents]}`, 0 for void rows, and for steps after the end of an episode that is not reset
     valid: ByRole
-    reset: jax.Array
     carry: Any  # recurrent states at the beginning of each sequence, `[E, K, ...]` (no time axis)
     static: ByKind  # as in `Recording`, whole
 
     @property
     def seen(self) -> Seen:
         """What the agents saw."""
-        static = {} if self.instance is None else rows_of(self.static, self.instance)
+        static = {} if self.row is None else rows_of(self.static, self.row)
         return Seen(self.observation, self.global_observation, static, self.entities, self.valid)
 
 
@@ -140,14 +120,14 @@ def prepare(
         for role, weight in valid.items():
             metrics[f"{role}/explained_variance"] = _explained_variance(value[role], target[role], weight)
         if config.value_norm:
-            norm = {role: _updated(norm[role], target[role], valid[role], config.value_norm_decay) for role in valid}
+            norm = {role: _updated(norm[role], target[role], valid[role]) for role in valid}
         for name, returns in (("value", value), ("target", target)):
             scaled[name] = {role: norm[role].normalize(returns[role]) for role in valid}
     else:
         advantage = {role: _episode_advantage(reward, config.group_size) for role, reward in transitions.reward.items()}
     if config.normalize_advantage:
         advantage = {role: _normalized(advantage[role], decides[role]) for role in valid}
-    steps = {name: getattr(transitions, name) for name in RECORDED}
+    steps = {field.name: getattr(transitions, field.name) for field in dataclasses.fields(Decision)}
     steps |= {**scaled, "advantage": advantage, "decides": decides, "valid": valid}
     steps = jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, 2), steps)
     carry = jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, 1), recording.carries)
@@ -211,17 +191,17 @@ def actor_loss(
         clip_eps=config.clip_eps,
     )
     axis = (0, 1) if role in actors.separate else None
-    if batch.taught:
-        taught, mask = batch.taught[role], batch.action_mask[role]
-        log_prob = log_prob_and_entropy(logits, mask, taught)[0]
-        if role in batch.rival:
-            odds = log_prob_and_entropy(logits, mask, batch.rival[role])[0] - log_prob
-            terms["teacher_loss"] = 0.5 * (config.compare_temperature * odds - batch.gain[role]) ** 2
+    if batch.teacher_action:
+        teacher_action, mask = batch.teacher_action[role], batch.action_mask[role]
+        log_prob = log_prob_and_entropy(logits, mask, teacher_action)[0]
+        if role in batch.alternative:
+            odds = log_prob_and_entropy(logits, mask, batch.alternative[role])[0] - log_prob
+            terms["teacher_loss"] = 0.5 * (config.compare_temperature * odds - batch.alternative_gain[role]) ** 2
         else:
             terms["teacher_loss"] = -log_prob
     means = {name: masked_mean(term, batch.decides[role], axis) for name, term in terms.items()}
     loss = guidance.policy * (means["policy_loss"] - guidance.entropy * means["entropy"]).sum()
-    if batch.taught:
+    if batch.teacher_action:
         loss += guidance.teacher * means["teacher_loss"].sum()
     return loss, {f"{role}/{name}": mean for name, mean in means.items()}
 
@@ -273,18 +253,14 @@ def policy_terms(
 
 
 def value_error(value: jax.Array, old: jax.Array, target: jax.Array, config: PPOConfig) -> jax.Array:
-    """Huber (or squared) error of the values, each `f32[...]`; the worse of clipped and not, if `value_clip`."""
+    """Huber error of the values, each `f32[...]`; the worse of clipped and not, if `value_clip`."""
     chex.assert_equal_shape([value, old, target])
 
-    def error(prediction: jax.Array) -> jax.Array:
-        if config.value_loss == "huber":
-            return optax.huber_loss(prediction, target, delta=config.huber_delta)
-        return 0.5 * (prediction - target) ** 2
-
+    error = optax.huber_loss(value, target, delta=HUBER_DELTA)
     if not config.value_clip:
-        return error(value)
+        return error
     near = old + jnp.clip(value - old, -config.clip_eps, config.clip_eps)
-    return jnp.maximum(error(value), error(near))
+    return jnp.maximum(error, optax.huber_loss(near, target, delta=HUBER_DELTA))
 
 
 def _advantages(
@@ -321,9 +297,9 @@ def _advantages(
     return advantages, values
 
 
-def _updated(norm: ValueNorm, target: jax.Array, valid: jax.Array, decay: float) -> ValueNorm:
+def _updated(norm: ValueNorm, target: jax.Array, valid: jax.Array) -> ValueNorm:
     mean, variance = moments(target, valid)
-    return norm.update(mean, variance + mean**2, decay)
+    return norm.update(mean, variance + mean**2, NORM_DECAY)
 
 
 def _normalized(advantage: jax.Array, decides: jax.Array) -> jax.Array:

@@ -20,8 +20,8 @@ from jaxvrp.spaces import ByKind, ByRole
 from jaxvrp.vectorize import VecState, VecTimeStep
 from train.distributions import log_probs
 from train.learner import ended_episodes
-from train.on_policy.comparison import Comparison
 from train.on_policy.critics import Critics
+from train.on_policy.imitation import Comparison
 
 Tree = TypeVar("Tree")
 
@@ -40,20 +40,25 @@ class Players(struct.PyTreeNode):
     teacher: Carry = ()
 
 
-class Transition(struct.PyTreeNode):
-    """One step of all environments, as recorded (`[E, ...]`; a rollout stacks them to `[K, L, E, ...]`)."""
+class Decision(struct.PyTreeNode):
+    """What all environments decided in a step, and what was known then (`[E, ...]`): what the update learns from."""
 
     observation: ByRole  # `{role: f32[E, agents, F]}`
     global_observation: jax.Array | None  # `f32[E, G]`; None where no critic sees it
     entities: ByKind  # `{kind: f32[E, dynamic features, count]}`; {} where observations are flat
-    # `i32[E]`, row of the table of static entities, see `Recording`; None where there are none
-    instance: jax.Array | None
+    row: jax.Array | None  # `i32[E]`, of the table of static entities, see `Recording`; None where there are none
     action_mask: ByRole  # `{role: bool[E, agents, actions]}`, what there was to choose from
     action: ByRole  # `{role: i32[E, agents]}`
     log_prob: ByRole  # `{role: f32[E, agents]}`
-    taught: ByRole  # `{role: i32[E, agents]}`, what the teacher would have done, or did, always legal; {} without one
-    rival: ByRole  # `{role: i32[E, agents]}`, what was compared with it, see `Comparison`; {} where nothing is
-    gain: ByRole  # `{role: f32[E, agents]}`, how much more that pays
+    teacher_action: ByRole  # `{role: i32[E, agents]}`, what it would have done, or did, always legal; {} without one
+    alternative: ByRole  # `{role: i32[E, agents]}`, what was compared with it, see `Comparison`; {} where nothing is
+    alternative_gain: ByRole  # `{role: f32[E, agents]}`, how much more that pays
+    reset: jax.Array  # `bool[E]`, an episode begins with this step
+
+
+class Transition(Decision):
+    """One step of all environments, as recorded (`[E, ...]`; a rollout stacks them to `[K, L, E, ...]`)."""
+
     value: ByRole  # `{role: f32[E, agents]}`, on the normalised scale
     reward: ByRole  # `{role: f32[E, agents]}`
     duration: jax.Array | None  # `f32[E]`, environment steps that it took; None where each takes one
@@ -61,7 +66,6 @@ class Transition(struct.PyTreeNode):
     final_value: ByRole
     terminated: jax.Array  # `bool[E]`
     truncated: jax.Array
-    reset: jax.Array  # `bool[E]`, an episode begins with this step
     valid: ByRole  # `{role: bool[E, agents]}`, as in `TimeStep`
 
 
@@ -81,8 +85,8 @@ class Recording(struct.PyTreeNode):
     transitions: Transition  # `[K, L, E, ...]`
     carries: Any  # recurrent states at the beginnings of the chunks, `[K, E, ...]`
     last_value: ByRole  # `{role: f32[E, agents]}` of where the players stand at the end, on the normalised scale
-    # table of static entities, `{kind: f32[rows, static features, count]}`, see `Rollout`; `Transition.instance` says
-    # whose row is whose. {} where observations are flat
+    # table of static entities, `{kind: f32[rows, static features, count]}`, see `Rollout`; `Transition.row` says which
+    # is whose. {} where observations are flat
     static: ByKind
     statistics: dict[str, jax.Array]  # of finished episodes, `{"episodes": f32[], name: sums}`
 
@@ -137,7 +141,7 @@ class Rollout:
 
         keys = jax.random.split(play_key, self.num_chunks)
         players, (transitions, statistics, carries) = jax.lax.scan(play_chunk, players, keys)
-        # Without resets, a lane whose episode is over counts it in every later step; the last step counts each once.
+        # Without resets, an episode that is over is reported again in each later step: the last step has each once.
         ended = (lambda leaf: leaf.sum(axis=(0, 1))) if self.vec_env.auto_reset else (lambda leaf: leaf[-1, -1])
         statistics = jax.tree.map(ended, statistics)
         last_value = self._value(params, players, self.seen(players, static))[0]
@@ -154,7 +158,7 @@ class Rollout:
         under_way, coming = jax.vmap(env.static_entities)(vec.env), jax.vmap(env.static_entities)(vec.pool)
         return jax.tree.map(lambda *tables: jnp.concatenate(tables), under_way, coming)
 
-    def _instance(self, vec: VecState) -> jax.Array | None:
+    def _row(self, vec: VecState) -> jax.Array | None:
         """Row of the table of each environment's instance, `i32[E]`; None if there is no table."""
         if not self.vec_env.env.entity_kinds:
             return None
@@ -165,8 +169,8 @@ class Rollout:
 
     def seen(self, players: Players, static: Statics) -> Seen:
         """What the players see where they stand."""
-        now, instance = players.timestep, self._instance(players.vec)
-        rows = Statics({}) if instance is None else rows_of(static, instance)
+        now, row = players.timestep, self._row(players.vec)
+        rows = Statics({}) if row is None else rows_of(static, row)
         return Seen(now.observation, now.global_observation, rows.planes, now.entities, now.valid, rows.encoded)
 
     def _value(self, params: dict[str, Any], players: Players, seen: Seen) -> tuple[ByRole, Carry]:
@@ -181,15 +185,15 @@ class Rollout:
         """One step of all environments: the players afterwards; what is recorded, and statistics of ended episodes."""
         before, seen = players.timestep, self.seen(players, static)
         logits, actor_carry = self._logits(params["actor"], players, seen)
-        taught, teacher_carry = self._taught(players)
+        teacher_action, teacher_carry = self._teacher_action(players)
         if self.comparison is not None:
             # In states that the best that the policy knows leads to.
             action = likeliest_actions(logits, before.action_mask)
         elif jax.tree.leaves(teacher_carry):
-            action = taught
+            action = teacher_action
         else:
             action = sample_actions(key, logits, before.action_mask)
-        rival, gain = self._compared(key, players, taught)
+        alternative, alternative_gain = self._compared(key, players, teacher_action)
         value, critic_carry = self._value(params, players, seen)
         vec, after = self.vec_env.step(players.vec, action, refresh=False)
         carry = {"actor": actor_carry, "critic": critic_carry}
@@ -198,13 +202,13 @@ class Rollout:
             observation=before.observation,
             global_observation=before.global_observation if self.critics.is_central else None,
             entities=before.entities,
-            instance=self._instance(players.vec),
+            row=self._row(players.vec),
             action_mask=before.action_mask,
             action=action,
             log_prob=log_probs(logits, before.action_mask, action),
-            taught=taught,
-            rival=rival,
-            gain=gain,
+            teacher_action=teacher_action,
+            alternative=alternative,
+            alternative_gain=alternative_gain,
             value=value,
             reward=after.reward,
             duration=after.duration if "duration" in self.vec_env.env.extras else None,
@@ -224,7 +228,7 @@ class Rollout:
         )
         return jax.tree.map(lambda leaf: leaf[0], logits), carry
 
-    def _taught(self, players: Players) -> tuple[ByRole, Carry]:
+    def _teacher_action(self, players: Players) -> tuple[ByRole, Carry]:
         """What the teacher would do where the players stand, and what it remembers afterwards.
 
         What is illegal becomes what the rules make of it.
@@ -236,12 +240,12 @@ class Rollout:
         executed = jax.vmap(lambda *one: executed_action(self.vec_env.env, *one)[0])
         return executed(action, players.timestep.action_mask, players.timestep.valid), carry
 
-    def _compared(self, key: jax.Array, players: Players, taught: ByRole) -> tuple[ByRole, ByRole]:
-        """Rivals of what the teacher would do, and what they gain."""
+    def _compared(self, key: jax.Array, players: Players, teacher_action: ByRole) -> tuple[ByRole, ByRole]:
+        """Alternatives of what the teacher would do, and what they gain."""
         if self.comparison is None:
             return {}, {}
         return self.comparison.compare(
-            jax.random.fold_in(key, 1), players.vec.env, players.timestep.action_mask, taught
+            jax.random.fold_in(key, 1), players.vec.env, players.timestep.action_mask, teacher_action
         )
 
     def _final_value(self, params: dict[str, Any], players: Players, timestep: VecTimeStep, before: Seen) -> ByRole:
@@ -256,7 +260,7 @@ class Rollout:
         final = before.replace(
             observation=timestep.final_observation,
             global_observation=timestep.final_global_observation,
-            dynamic=timestep.final_entities,
+            entities=timestep.final_entities,
         )
         return self._value(params, unreset, final)[0]
 

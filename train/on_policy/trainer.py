@@ -192,7 +192,7 @@ class Trainer:
         """What the actors, with their parameters, saw in a minibatch, encoded."""
         encoded = self.actors.encode_static(params, batch.static)
         if encoded is not None:
-            encoded = encoded[batch.instance]
+            encoded = encoded[batch.row]
         return self.actors.encode(params, batch.seen.replace(encoded=encoded))
 
     def _init(self, key: jax.Array) -> TrainState:

@@ -374,6 +374,6 @@ def _difference(written: dict[str, str], wanted: dict[str, str]) -> str | None:
     """The first leaf that is not the same in both."""
     for name in {**wanted, **written}:
         if written.get(name) != wanted.get(name):
-            its = cut(str(written.get(name, "not there")))
-            return f"{cut(name, 80)} is {its}, this run has {wanted.get(name, 'no such thing')}"
+            found = cut(str(written.get(name, "not there")))
+            return f"{cut(name, 80)} is {found}, this run has {wanted.get(name, 'no such thing')}"
     return None

@@ -107,7 +107,7 @@ def run(
     stage, is_main = stage or Stage(1, 1, folder), jax.process_index() == 0
     config, key = learner.config, jax.random.key(learner.config.seed)
     checkpoints = Checkpoints(folder / CHECKPOINTS)
-    with _failures_told(learner, checkpoints, stage), Compiler(kept.of(config) if kept else None) as compiler:
+    with _failures_explained(learner, checkpoints, stage), Compiler(kept.of(config) if kept else None) as compiler:
         if is_main:
             remove_unfinished(folder)
         update = checkpoints.find("latest") if resume else 0
@@ -134,7 +134,7 @@ def run(
 
 
 @contextlib.contextmanager
-def _failures_told(learner: Learner, checkpoints: Checkpoints, stage: Stage) -> Iterator[None]:
+def _failures_explained(learner: Learner, checkpoints: Checkpoints, stage: Stage) -> Iterator[None]:
     """A second Ctrl-C, and a folder that cannot be written any more, say what is kept and how to go on."""
     try:
         yield
@@ -142,13 +142,13 @@ def _failures_told(learner: Learner, checkpoints: Checkpoints, stage: Stage) -> 
         raise Interrupted(f"stopped at once; {_kept(learner, checkpoints, stage)}") from None
     except OSError as error:
         if stage.run.is_dir():
-            told = f"{cannot('write', error, stage.run)}; {_kept(learner, checkpoints, stage)}"
+            message = f"{cannot('write', error, stage.run)}; {_kept(learner, checkpoints, stage)}"
         else:
-            told = (
+            message = (
                 f"the run folder {stage.run} was removed or renamed during the run; if it was renamed, go on with "
                 "--resume and its new name, else start anew"
             )
-        raise UserError(told) from error
+        raise UserError(message) from error
 
 
 def _kept(learner: Learner, checkpoints: Checkpoints, stage: Stage) -> str:

@@ -54,9 +54,12 @@ def check_same(run: RecordedRun, saved: Values, place: pathlib.Path) -> None:
     differing = min((_differing(flat(values), wanted) for values in versions), key=len)
     if not differing:
         return
-    words = [f"{cut(name, 80)} is {cut(mine)}, in the checkpoint {cut(its)}" for name, (mine, its) in differing.items()]
+    words = [
+        f"{cut(name, 80)} is {cut(value)}, in the checkpoint {cut(saved_value)}"
+        for name, (value, saved_value) in differing.items()
+    ]
     listed = ", ".join(words)
-    changeable = [f"--{name} {mine}" for name, (mine, _) in differing.items() if name in CHANGEABLE]
+    changeable = [f"--{name} {value}" for name, (value, _) in differing.items() if name in CHANGEABLE]
     offer = f" (--resume takes {' '.join(changeable)})" if changeable else ""
     raise UserError(f"{place} is not the configuration of the checkpoint: {listed}; undo that in {place.name}{offer}")
 

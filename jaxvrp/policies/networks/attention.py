@@ -80,10 +80,10 @@ class Table(NamedTuple):
     where: Sites | None
 
 
-def table(static: ByKind, dynamic: ByKind, kinds: tuple[EntityKind, ...]) -> Table:
+def table(static: ByKind, entities: ByKind, kinds: tuple[EntityKind, ...]) -> Table:
     """The entities that are seen, from planes `{kind: f32[R, features, M]}`."""
     rows = {
-        kind.name: jnp.moveaxis(jnp.concatenate([static[kind.name], dynamic[kind.name]], axis=1), 1, 2)
+        kind.name: jnp.moveaxis(jnp.concatenate([static[kind.name], entities[kind.name]], axis=1), 1, 2)
         for kind in kinds
     }
     present = jnp.concatenate([rows[kind.name][..., kind.present] > 0 for kind in kinds], axis=1)
@@ -127,8 +127,8 @@ def _table_of(inputs: EntityInput, kinds: tuple[EntityKind, ...], agents: int = 
         planes = jnp.broadcast_to(planes[:, :, None], (*planes.shape[:2], agents, *planes.shape[2:]))
         return planes.reshape(math.prod(planes.shape[:3]), *planes.shape[3:])
 
-    static, dynamic = jax.tree.map(merged, (inputs.static, inputs.dynamic))
-    return table(static, dynamic, kinds)
+    static, entities = jax.tree.map(merged, (inputs.static, inputs.entities))
+    return table(static, entities, kinds)
 
 
 def nearest(seen: Table, to: jax.Array, kinds: tuple[EntityKind, ...]) -> tuple[Table, ByKind]:
@@ -391,13 +391,13 @@ class TeamEncoder(nn.Module):
     num_layers: int
 
     @nn.compact
-    def __call__(self, static: ByKind, dynamic: ByKind) -> jax.Array:
-        """`f32[..., M, H]`, from planes `f32[..., features, count]`; `dynamic` is not read if it encodes `once`."""
+    def __call__(self, static: ByKind, entities: ByKind) -> jax.Array:
+        """`f32[..., M, H]`, from planes `f32[..., features, count]`; `entities` is not read if it encodes `once`."""
         encoder = Encoder(self.kinds, self.size, self.num_heads, self.num_layers, name="encoder")
         leading = next(iter(static.values())).shape[:-2]
         rows = math.prod(leading)
-        static, dynamic = jax.tree.map(lambda planes: planes.reshape(rows, *planes.shape[-2:]), (static, dynamic))
-        seen = constants(static, self.kinds) if self.once else table(static, dynamic, self.kinds)
+        static, entities = jax.tree.map(lambda planes: planes.reshape(rows, *planes.shape[-2:]), (static, entities))
+        seen = constants(static, self.kinds) if self.once else table(static, entities, self.kinds)
         return encoder(seen).reshape(*leading, -1, self.size)
 
 

@@ -21,7 +21,7 @@ class EntityInput(struct.PyTreeNode):
 
     context: jax.Array
     static: ByKind
-    dynamic: ByKind
+    entities: ByKind
     encoded: jax.Array | None = None
 
 
@@ -29,9 +29,9 @@ Inputs = jax.Array | EntityInput
 """Observations `f32[L, B, A, F]`, or these."""
 
 
-def joined(context: jax.Array, static: ByKind, dynamic: ByKind, encoded: jax.Array | None = None) -> Inputs:
+def joined(context: jax.Array, static: ByKind, entities: ByKind, encoded: jax.Array | None = None) -> Inputs:
     """The input of a network: `context` alone, `f32[L, B, A, C]`, if no entities are seen."""
-    return EntityInput(context, static, dynamic, encoded) if dynamic else context
+    return EntityInput(context, static, entities, encoded) if entities else context
 
 
 def rows_of(table: Tree, row: jax.Array) -> Tree:
@@ -46,5 +46,5 @@ def blank(context_size: int, agents: int, kinds: tuple[EntityKind, ...], encoded
         return jnp.zeros((1, 1, features, count), jnp.float32)
 
     static = {kind.name: planes(kind.count, len(kind.static)) for kind in kinds}
-    dynamic = {kind.name: planes(kind.count, len(kind.dynamic)) for kind in kinds}
-    return joined(jnp.zeros((1, 1, agents, context_size), jnp.float32), static, dynamic, encoded)
+    entities = {kind.name: planes(kind.count, len(kind.dynamic)) for kind in kinds}
+    return joined(jnp.zeros((1, 1, agents, context_size), jnp.float32), static, entities, encoded)

@@ -93,7 +93,7 @@ def seen(kinds, *, agents=1, seed=0):
 
 def changed(inputs, kind, change):
     """With `change` applied to the planes of a kind, static and dynamic ones."""
-    static, dynamic = ({**part, kind: change(part[kind])} for part in (inputs.static, inputs.dynamic))
+    static, dynamic = ({**part, kind: change(part[kind])} for part in (inputs.static, inputs.entities))
     return EntityInput(inputs.context, static, dynamic)
 
 
@@ -102,7 +102,7 @@ def shapes_of_parameters(nets, context_size=CONTEXT):
     inputs, key = blank(context_size, 1, nets.kinds), jax.random.key(0)
     shapes: Any = ()
     if nets.encoder is not None:
-        encoded, shapes = jax.eval_shape(lambda: nets.encoder.init_with_output(key, inputs.static, inputs.dynamic))
+        encoded, shapes = jax.eval_shape(lambda: nets.encoder.init_with_output(key, inputs.static, inputs.entities))
         inputs = inputs.replace(encoded=jnp.zeros(encoded.shape))
     return jax.eval_shape(nets.reader.init, key, inputs, (), jnp.zeros((1, 1), bool)), shapes
 
@@ -120,7 +120,7 @@ def jitted(nets, context_size):
 
     def apply(inputs):
         if nets.encoder is not None:
-            inputs = inputs.replace(encoded=nets.encoder.apply(of_encoder, inputs.static, inputs.dynamic))
+            inputs = inputs.replace(encoded=nets.encoder.apply(of_encoder, inputs.static, inputs.entities))
         return nets.reader.apply(of_reader, inputs, (), jnp.zeros(inputs.context.shape[:2], bool))[0]
 
     return jax.jit(apply)
@@ -291,7 +291,7 @@ def test_distances_against_a_loop():
     kinds = both(5, 4)
     inputs = seen(kinds, seed=1)
     rows = {
-        kind.name: np.moveaxis(np.concatenate([inputs.static[kind.name], inputs.dynamic[kind.name]], axis=2), 2, 3)[0]
+        kind.name: np.moveaxis(np.concatenate([inputs.static[kind.name], inputs.entities[kind.name]], axis=2), 2, 3)[0]
         for kind in kinds
     }
     parts = [sites(rows[kind.name], kind) for kind in kinds]
@@ -397,7 +397,7 @@ def test_turning_or_mirroring_the_map_of_two_kinds_changes_nothing(is_actor, at_
         for array, axis, pairs in (
             (moved.context, -1, PLACES),
             (moved.static["node"], -2, ((0, 1), (2, 3))),
-            (moved.dynamic["drone"], -2, ((1, 2),)),
+            (moved.entities["drone"], -2, ((1, 2),)),
         ):
             by_pair = np.moveaxis(array, axis, 0)
             for pair in pairs:
@@ -414,7 +414,7 @@ def nearest_alone(inputs, kinds, most):
     inputs = jax.tree.map(np.copy, inputs)
     left = {}
     for kind in kinds:
-        static, dynamic = inputs.static[kind.name][0], inputs.dynamic[kind.name][0]
+        static, dynamic = inputs.static[kind.name][0], inputs.entities[kind.name][0]
         left[kind.name] = np.zeros((BATCH, kind.count), bool)
         for batch, (never, changing) in enumerate(zip(static, dynamic, strict=True)):
             next_place = changing[1:3] if kind.name == "drone" else np.where(changing[1] > 0, never[:2], never[2:4])

@@ -146,8 +146,8 @@ def test_separate_actors_are_single_agents_side_by_side(applied):
     for agent in range(2):
         params = jax.tree.map(lambda leaf, agent=agent: leaf[agent], crew.params["drone"])
         inputs = crew.seen.observation["drone"][:, :, agent : agent + 1]
-        if crew.seen.dynamic:
-            inputs = EntityInput(inputs, crew.seen.static, crew.seen.dynamic)
+        if crew.seen.entities:
+            inputs = EntityInput(inputs, crew.seen.static, crew.seen.entities)
         logits, carry = apply_single(params, inputs, agents_part(crew.carry["drone"], agent), crew.reset)
         chex.assert_trees_all_close(crew.logits["drone"][:, :, agent], logits[:, :, 0], atol=1e-5)
         chex.assert_trees_all_close(agents_part(crew.new_carry["drone"], agent), carry, atol=1e-5)
@@ -185,7 +185,7 @@ def test_a_central_critic_of_entities_reads_them_and_the_mean_agent_of_each_role
     before, swapped = apply(seen), {**seen.observation, "drone": drone[:, :, ::-1]}
     assert jax.tree.map(jnp.shape, before) == {"truck": (1, BATCH, 1), "drone": (1, BATCH, 2)}
     chex.assert_trees_all_close(apply(seen.replace(observation=swapped)), before, atol=1e-5)
-    for planes in ("static", "dynamic"):
+    for planes in ("static", "entities"):
         moved = {"stop": getattr(seen, planes)["stop"].at[:, :, -1].multiply(3.0)}
         assert np.abs(apply(seen.replace(**{planes: moved}))["drone"] - before["drone"]).min() > 1e-5
 

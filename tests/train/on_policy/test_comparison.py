@@ -13,9 +13,8 @@ from jaxvrp.fields import build
 from tests.taught_environment import NearestActor
 from train.algorithms import make_train
 from train.on_policy import ppo
-from train.on_policy.comparison import Comparison, drawn_rivals
 from train.on_policy.config import PPOConfig
-from train.on_policy.imitation import Guidance
+from train.on_policy.imitation import Comparison, Guidance, drawn_alternatives
 
 NUM_ENVS = 60
 TAUGHT = {"network": "attention", "attention_encode": "step", "toy": "taught"}
@@ -57,7 +56,7 @@ def test_a_rival_is_another_legal_action_of_one_agent(compared):
 def test_rivals_are_drawn_evenly():
     mask = np.array([[True, True, False, True], [True, False, True, False], [True, False, False, False]])
     taken = jnp.tile(jnp.int32([0, 2, 0]), (6000, 1))
-    drawn = jax.jit(drawn_rivals)(jax.random.key(2), jnp.tile(mask, (6000, 1, 1)), taken)
+    drawn = jax.jit(drawn_alternatives)(jax.random.key(2), jnp.tile(mask, (6000, 1, 1)), taken)
     rivals, count = np.unique(np.asarray(drawn), axis=0, return_counts=True)
     np.testing.assert_array_equal(rivals, [[0, 0, 0], [1, 2, 0], [3, 2, 0]])
     assert (abs(count - 2000) < 200).all()
@@ -102,25 +101,25 @@ def test_the_loss_is_the_error_of_the_gain(learner, on_mesh, fresh_norm):
         return batch, logits, trainer.loss(played.params, batch, guidance)[1]
 
     batch, logits, metrics = jax.device_get(on_mesh(body)(played))
-    assert set(batch.rival) == {"drone"}
+    assert set(batch.alternative) == {"drone"}
 
     def of(action, role):
         return np.take_along_axis(logits[role], action[..., None], axis=-1)[..., 0]
 
-    odds = of(batch.rival["drone"], "drone") - of(batch.taught["drone"], "drone")
-    error = 0.5 * (temperature * odds - batch.gain["drone"]) ** 2
+    odds = of(batch.alternative["drone"], "drone") - of(batch.teacher_action["drone"], "drone")
+    error = 0.5 * (temperature * odds - batch.alternative_gain["drone"]) ** 2
     assert (error > 0).sum() > 10
     np.testing.assert_allclose(
         metrics["drone/teacher_loss"], error[batch.decides["drone"] > 0].mean(), rtol=1e-4, atol=1e-7
     )
     legal = np.where(batch.action_mask["truck"], logits["truck"], -np.inf)
-    said = of(batch.taught["truck"], "truck") - np.log(np.exp(legal).sum(axis=-1))
+    said = of(batch.teacher_action["truck"], "truck") - np.log(np.exp(legal).sum(axis=-1))
     np.testing.assert_allclose(metrics["truck/teacher_loss"], -said[batch.decides["truck"] > 0].mean(), rtol=1e-4)
 
 
 def test_nothing_is_compared_unless_it_is_asked_for(learner):
     made = learner(**TAUGHT)
-    chex.assert_trees_all_equal(made.played.recording.transitions.rival, {})
+    chex.assert_trees_all_equal(made.played.recording.transitions.alternative, {})
 
 
 def test_the_policy_plays_its_likeliest_action(learner):
@@ -128,7 +127,7 @@ def test_the_policy_plays_its_likeliest_action(learner):
     played = jax.device_get(made.played.recording.transitions)
     num_legal = played.action_mask["drone"].sum(axis=-1)
     assert (played.log_prob["drone"] >= -np.log(num_legal) - 1e-5).all()
-    assert (num_legal > 2).any() and (played.action["drone"] != played.taught["drone"]).any()
+    assert (num_legal > 2).any() and (played.action["drone"] != played.teacher_action["drone"]).any()
 
 
 @pytest.mark.parametrize(

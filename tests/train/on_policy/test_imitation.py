@@ -32,9 +32,9 @@ def test_the_teacher_says_what_it_would_do_in_the_states_that_are_played(learner
     static = made.played.recording.static["customer"]
     agrees, refused = [], 0
     for step, env in np.ndindex(STEPS, 4):
-        place = np.asarray(static[transitions.instance[0, step, env]])[:2].T
+        place = np.asarray(static[transitions.row[0, step, env]])[:2].T
         waiting = transitions.entities["customer"][0, step, env, 0] > 0
-        for role, taught in transitions.taught.items():
+        for role, taught in transitions.teacher_action.items():
             mask = transitions.action_mask[role][0, step, env]
             for agent, said in enumerate(taught[0, step, env]):
                 position = transitions.observation[role][0, step, env, agent, :2]
@@ -43,7 +43,7 @@ def test_the_teacher_says_what_it_would_do_in_the_states_that_are_played(learner
                 agrees.append(said == transitions.action[role][0, step, env, agent])
     assert refused > 0
     assert 0 < np.mean(agrees) < 1, "the agents play, not the teacher"
-    assert not learner(network="mlp").played.recording.transitions.taught
+    assert not learner(network="mlp").played.recording.transitions.teacher_action
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_the_loss_of_an_actor_is_that_of_the_reward_and_that_of_the_teacher(lear
     (reward, metrics), (teacher, _), (mixed, _) = losses
     masked = np.where(batch.action_mask["drone"], logits, -np.inf)
     log_odds = masked - np.log(np.exp(masked).sum(axis=-1, keepdims=True))
-    said = np.take_along_axis(log_odds, batch.taught["drone"][..., None], axis=-1)[..., 0]
+    said = np.take_along_axis(log_odds, batch.teacher_action["drone"][..., None], axis=-1)[..., 0]
     expected = -said[batch.decides["drone"] > 0].mean()
     np.testing.assert_allclose(teacher, expected, rtol=1e-4)
     np.testing.assert_allclose(metrics["drone/teacher_loss"], expected, rtol=1e-4)
@@ -188,12 +188,12 @@ def test_a_teacher_who_remembers_plays_whole_episodes_itself(learner):
     transitions = jax.device_get(made.played.recording.transitions)
     executed = 0
     for step, env in np.ndindex(STEPS, 4):
-        for role, taught in transitions.taught.items():
+        for role, taught in transitions.teacher_action.items():
             mask, wanted = transitions.action_mask[role][0, step, env], 1 + step % 3
             np.testing.assert_array_equal(taught[0, step, env], np.where(mask[:, wanted], wanted, 0))
             executed += mask[:, wanted].sum()
     assert executed > 20
-    chex.assert_trees_all_equal(transitions.action, transitions.taught)
+    chex.assert_trees_all_equal(transitions.action, transitions.teacher_action)
     assert all((log_prob <= 0).all() for log_prob in transitions.log_prob.values())
     assert (transitions.log_prob["truck"] < -0.5).any()
 

@@ -134,13 +134,13 @@ def random_rollout(seed=0, *, truncates=True, void=True, lasting=False):
         observation=by_role(lambda s: np.broadcast_to(stamp[..., None], s)[..., None].astype(np.float32)),
         global_observation=stamp[..., None].astype(np.float32),
         entities={"stop": np.broadcast_to(stamp[..., None, None], (*shape, 2, 3)).astype(np.float32)},
-        instance=rng.integers(0, 3 * ENVS, shape).astype(np.int32),
+        row=rng.integers(0, 3 * ENVS, shape).astype(np.int32),
         action_mask=by_role(lambda s: np.arange(3) <= rng.integers(0, 3, (*s, 1))),
         action=by_role(lambda s: np.broadcast_to(stamp[..., None], s).astype(np.int32)),
         log_prob=by_role(lambda s: np.broadcast_to(stamp[..., None], s).astype(np.float32)),
-        taught={},
-        rival={},
-        gain={},
+        teacher_action={},
+        alternative={},
+        alternative_gain={},
         value=by_role(lambda s: rng.normal(size=s).astype(np.float32)),
         reward=by_role(lambda s: rng.normal(3.0, 2.0, s).astype(np.float32)),
         duration=rng.integers(1, 6, shape).astype(np.float32) if lasting else None,
@@ -185,7 +185,7 @@ def test_minibatches_are_whole_sequences_with_their_carries(config, on_mesh, fre
     planes = recording.static["stop"]
     np.testing.assert_array_equal(
         batch.seen.static["stop"].reshape(len(where), *planes.shape[1:]),
-        [planes[transitions.instance[w]] for w in where],
+        [planes[transitions.row[w]] for w in where],
     )
 
 
@@ -197,7 +197,7 @@ def seen_norm(mean, deviation):
 @pytest.mark.parametrize("truncates", [True, False])
 @pytest.mark.parametrize(("norms", "lasting"), [(True, False), (False, False), (False, True)])
 def test_prepare_against_numpy(config, on_mesh, norms, lasting, truncates):
-    ppo_config = config(value_norm=norms, normalize_advantage=norms, gamma=0.9, gae_lambda=0.8, value_norm_decay=0.75)
+    ppo_config = config(value_norm=norms, normalize_advantage=norms, gamma=0.9, gae_lambda=0.8)
     recording = random_rollout(1, truncates=truncates, lasting=lasting)
     transitions = recording.transitions
     gamma = np.broadcast_to(0.9 ** (transitions.duration if lasting else 1), (CHUNKS, LENGTH, ENVS)).reshape(-1, ENVS)
@@ -227,8 +227,8 @@ def test_prepare_against_numpy(config, on_mesh, norms, lasting, truncates):
         np.testing.assert_allclose(metrics[f"{name}/explained_variance"], explained, rtol=1e-4)
         if norms:
             advantage = (advantage - advantage[decides].mean()) / advantage[decides].std()
-            moments = [np.mean(target[valid] ** n) * 0.25 + 0.75 * getattr(old[name], f) for n, f in MOMENTS]
-            chex.assert_trees_all_close(norm[name], ValueNorm(*moments, 0.25 + 0.75 * 0.5), rtol=1e-4)
+            moments = [np.mean(target[valid] ** n) * 0.01 + 0.99 * getattr(old[name], f) for n, f in MOMENTS]
+            chex.assert_trees_all_close(norm[name], ValueNorm(*moments, 0.01 + 0.99 * 0.5), rtol=1e-4)
         else:
             chex.assert_trees_all_equal(norm[name], old[name])
         new_mean, new_deviation = norm[name].moments()
@@ -366,7 +366,7 @@ def test_what_roles_share_learns_from_all_of_them(learner, on_mesh, fresh_norm, 
 
         def anew(params):
             """The embeddings of every step, from the planes of that step."""
-            return trainer.actors.encoder.apply(params[ENCODER], batch.seen.static, batch.seen.dynamic)
+            return trainer.actors.encoder.apply(params[ENCODER], batch.seen.static, batch.seen.entities)
 
         def as_learned(params):
             return trainer.seen(params, batch).encoded
@@ -457,15 +457,14 @@ def test_policy_terms_against_numpy():
 
 
 @pytest.mark.parametrize("clip", [True, False])
-@pytest.mark.parametrize("kind", ["huber", "mse"])
-def test_value_error_against_numpy(config, kind, clip):
-    ppo_config = config(value_loss=kind, value_clip=clip, huber_delta=0.5, clip_eps=0.2)
+def test_value_error_against_numpy(config, clip):
+    ppo_config = config(value_clip=clip, clip_eps=0.2)
     rng = np.random.default_rng(3)
-    value, old, target = rng.normal(0, 0.6, (3, 100)).astype(np.float32)
+    value, old, target = rng.normal(0, 12.0, (3, 100)).astype(np.float32)
 
     def error(prediction, target):
         gap = abs(prediction - target)
-        return 0.5 * gap**2 if kind == "mse" or gap <= 0.5 else 0.5 * (gap - 0.25)
+        return 0.5 * gap**2 if gap <= 10 else 10 * (gap - 5)
 
     for v, o, t, got in zip(value, old, target, ppo.value_error(value, old, target, ppo_config), strict=True):
         near = min(max(v, o - 0.2), o + 0.2)

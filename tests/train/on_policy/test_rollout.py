@@ -121,10 +121,10 @@ def test_the_recording_is_what_happened(recorded, replay):
             np.testing.assert_allclose(transitions.reward[name][t, e], after.reward[name], atol=1e-5)
         if transitions.global_observation is not None:
             np.testing.assert_allclose(transitions.global_observation[t, e], seen.global_observation, atol=1e-5)
-        assert transitions.entities.keys() == static.keys() == seen.dynamic.keys()
-        for name, planes in seen.dynamic.items():
+        assert transitions.entities.keys() == static.keys() == seen.entities.keys()
+        for name, planes in seen.entities.items():
             np.testing.assert_allclose(transitions.entities[name][t, e], planes, atol=1e-5)
-            np.testing.assert_array_equal(static[name][transitions.instance[t, e]], seen.static[name])
+            np.testing.assert_array_equal(static[name][transitions.row[t, e]], seen.static[name])
         assert transitions.terminated[t, e] == after.terminated
         assert transitions.truncated[t, e] == after.truncated
         ended = transitions.terminated[t, e] or transitions.truncated[t, e]
@@ -132,7 +132,7 @@ def test_the_recording_is_what_happened(recorded, replay):
         assert follows == ended
     flat = not made.trainer.env.entity_kinds
     assert (transitions.global_observation is None) == (not (flat and made.trainer.critics.is_central))
-    assert (transitions.instance is None) == flat == (not static)
+    assert (transitions.row is None) == flat == (not static)
     assert transitions.truncated.any() == made.trainer.env.cut
     assert transitions.duration is None
     np.testing.assert_array_equal(transitions.reset[0], made.played.start.reset)
@@ -257,9 +257,9 @@ def test_the_update_reads_the_entities_of_the_problem_that_was_played(learner, o
             wanted = jax.device_get(look(state.env))
             for name in ("customer", "drone"):
                 np.testing.assert_array_equal(seen.static[name][t, :, 0], wanted.static[name])
-                np.testing.assert_allclose(seen.dynamic[name][t, :, 0], wanted.dynamic[name], atol=1e-6)
+                np.testing.assert_allclose(seen.entities[name][t, :, 0], wanted.entities[name], atol=1e-6)
                 np.testing.assert_array_equal(taken.static[name][t], wanted.static[name][chosen])
-                np.testing.assert_allclose(taken.dynamic[name][t], wanted.dynamic[name][chosen], atol=1e-6)
+                np.testing.assert_allclose(taken.entities[name][t], wanted.entities[name][chosen], atol=1e-6)
             state = step(state, {name: actions[t, :, 0] for name, actions in batch.action.items()})
         assert batch.reset[1:].sum() >= 2 * ENVS
         problems.append({reach.tobytes() for reach in seen.static["drone"].reshape(-1, 2)})

@@ -65,7 +65,7 @@ def test_everybody_plays_one_episode_from_its_start_and_groups_the_same(made, le
     if made.trainer.env.entity_kinds:
         static = made.played.recording.static
         assert {leaf.shape[0] for leaf in jax.tree.leaves(static)} == {ENVS // GROUP}
-        np.testing.assert_array_equal(flat(transitions.instance), np.tile(np.arange(ENVS) // GROUP, (STEPS, 1)))
+        np.testing.assert_array_equal(flat(transitions.row), np.tile(np.arange(ENVS) // GROUP, (STEPS, 1)))
         assert (static["customer"][0] != static["customer"][1]).any()
     else:
         assert (first["truck"][0] != first["truck"][GROUP]).any()
