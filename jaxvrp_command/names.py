@@ -38,7 +38,8 @@ def programs(folder: str) -> dict[str, str]:
 def registered(kind: str) -> list[Row]:
     """The names of a kind, `environment` or `scenario`."""
     table = text_of("jaxvrp.registry").partition(f'"{kind}": {{')[2].partition("\n    },\n")[0]
-    return [(name, sentence(module, name)) for name, module in re.findall(r'"(\w+)": Entry\(\s*"([\w.]+):', table)]
+    found = re.findall(r'"(\w+)": (?:_shipped\("(\w+)"|Entry\("([\w.]+):)', table)
+    return [(name, sentence(module or f"jaxvrp.envs.{folder}", name)) for name, folder, module in found]
 
 
 def algorithms() -> list[Row]:
