@@ -123,7 +123,7 @@ class _Marks:
             artist.set_data(*np.reshape(found.get(mark, []), (-1, 2)).T)
         for text, place in self.names:
             self.map.show_name(text, place, time)
-        first, size = self.map.story.span[0], self.map.sizes.mark
+        first, size = self.map.story.span[0], self.map.size
         is_open = [place for place in self.waiting if standing_at(place, time).name == "open"]
         ends = np.array([place.deadline for place in is_open], float)
         left = (ends - time) / np.maximum(ends - first, 1e-9)
@@ -140,7 +140,7 @@ class _Fleet:
         self.map, axes, looks = route_map, route_map.axes, route_map.looks
         self.vehicles = route_map.story.vehicles
         fleet = range(len(self.vehicles))
-        self.inch = 72 * route_map.sizes.point
+        self.inch = 72 * route_map.point
         nothing = np.full((1, 2), np.nan)
         self.ways = [route_map.draw_way(at, nothing) for at in fleet]
         self.aims = LineCollection([], linewidths=1.0, linestyles=[(0, (2, 2))], zorder=4)

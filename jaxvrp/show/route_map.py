@@ -65,17 +65,11 @@ def requests_of(story: Story, end: str) -> list[Place]:
     return [place for place in changing if place.kind == end] or changing
 
 
-@dataclasses.dataclass(frozen=True)
-class Sizes:
-    """Of what stands on a map, in typographic points, and how many units of the map such a point is."""
-
-    mark: float
-    font: float
-    point: float
-
-
 class RouteMap:
-    """A map in axes: what never changes; marks, ways and names are added by those who draw a still or an animation."""
+    """A map in axes: what never changes; marks, ways and names are added by those who draw a still or an animation.
+
+    Sizes of marks and letters are in typographic points; `point` is how many units of the map such a point is.
+    """
 
     def __init__(self, story: Story, axes: Any):
         self.story, self.axes, self.looks = story, axes, Looks(story)
@@ -83,11 +77,11 @@ class RouteMap:
         self.centre, self.half = _extent(story, self.ways)
         changing = [place for place in story.places if place.standings]
         side = inches_square(axes)
-        mark = float(np.clip(14 * np.sqrt(FEW / max(len(changing), FEW)) * side / 5.4, 3.2, 14.0))
-        font = legible(axes, float(np.clip(0.8 * mark, 5.8, 8.5))) if mark > 4.5 else 0.0
-        self.sizes = Sizes(mark, font, 2 * self.half / side / 72)
+        self.point = 2 * self.half / side / 72
+        self.size = float(np.clip(14 * np.sqrt(FEW / max(len(changing), FEW)) * side / 5.4, 3.2, 14.0))
+        self.font = legible(axes, float(np.clip(0.8 * self.size, 5.8, 8.5))) if self.size > 4.5 else 0.0
         short = all(len(place.label) <= 2 for place in changing if place.kind == "customer")
-        self.has_numbers_inside = mark >= INSIDE and short and not story.by_vehicle
+        self.has_numbers_inside = self.size >= INSIDE and short and not story.by_vehicle
         self._ground()
 
     def _ground(self) -> None:
@@ -106,10 +100,10 @@ class RouteMap:
 
     def _draw_fixed(self, place: Place) -> None:
         is_depot = place.kind == "depot"
-        size = min(self.sizes.mark + 2, 11.0) if is_depot else min(0.7 * self.sizes.mark, 7.5)
+        size = min(self.size + 2, 11.0) if is_depot else min(0.7 * self.size, 7.5)
         look = {"color": INK, "markeredgecolor": "white"} if is_depot else {"color": FAINT, "markeredgecolor": EDGE}
         self.axes.plot(*place.position, SHAPES[place.kind], markersize=size, **look, zorder=7 if is_depot else 2)
-        if place.label and not is_depot and self.sizes.font:
+        if place.label and not is_depot and self.font:
             below = {"xytext": (0, -8.5), "textcoords": "offset points", "path_effects": outline()}
             self.axes.annotate(place.label, place.position, **{**centred(6.5, NOTE), **below}, zorder=2.5)
 
@@ -126,13 +120,13 @@ class RouteMap:
 
     def draw_marks(self, mark: Mark, places: list[tuple[float, float]]) -> Any:
         """Markers that look alike; among many places, what is not done stands out."""
-        size = self.sizes.mark if mark.edge == "white" else max(self.sizes.mark, 5.0)
+        size = self.size if mark.edge == "white" else max(self.size, 5.0)
         look = {"color": mark.face, "markeredgecolor": mark.edge, "markeredgewidth": max(mark.width * size, 0.5)}
         return self.axes.plot(*np.reshape(places, (-1, 2)).T, mark.shape, markersize=size, **look, zorder=5)[0]
 
     def draw_way(self, vehicle: int, line: np.ndarray) -> Any:
         """A line along a way."""
-        is_ink, size = self.story.vehicles[vehicle].colour is None, self.sizes.mark
+        is_ink, size = self.story.vehicles[vehicle].colour is None, self.size
         width = (1.4 if is_ink else 1.0) * 0.16 * float(np.clip(size, 6.0, 11.0))
         look = {"linewidth": width, "alpha": 0.45 if is_ink else 0.8 if size > 5 else 0.6}
         return self.axes.plot(*line.T, **self.looks.line(vehicle), **look, solid_joinstyle="round", zorder=3)[0]
@@ -141,14 +135,14 @@ class RouteMap:
         """Arrowheads on long stretches of a way."""
         from matplotlib.collections import PolyCollection
 
-        least = 72 * self.sizes.point * max(0.04 * self.sizes.mark, 0.22)
+        least = 72 * self.point * max(0.04 * self.size, 0.22)
         steps = np.diff(line, axis=0)
         length = np.hypot(*steps.T)
         chosen = np.nan_to_num(length) > least
         along = steps[chosen] / length[chosen, None]
         turn = np.stack([along, np.stack([-along[:, 1], along[:, 0]], axis=1)], axis=1)  # [A, 2, 2]
         dart = np.array([(-1, -0.9), (1, 0), (-1, 0.9), (-0.45, 0)])
-        size = 0.4 * float(np.clip(self.sizes.mark, 6.0, 9.0)) * self.sizes.point
+        size = 0.4 * float(np.clip(self.size, 6.0, 9.0)) * self.point
         heads = (line[:-1] + 0.55 * steps)[chosen, None] + size * dart @ turn
         look: dict[str, Any] = {"facecolor": self.looks.colour(vehicle), "edgecolor": "white", "linewidth": 0.4}
         self.axes.add_collection(PolyCollection(heads, **look, zorder=4), autolim=False)
@@ -160,8 +154,8 @@ class RouteMap:
         changing = [place for place in self.story.places if place.standings]
         texts = [(self._number(place), place) for place in changing if self._is_inside(place)]
         beside = [(place, words) for place in changing if (words := self._beside(place, time))]
-        if self.sizes.font and beside:
-            look = {**centred(self.sizes.font, INK), "path_effects": outline(2.0), "zorder": 8}
+        if self.font and beside:
+            look = {**centred(self.font, INK), "path_effects": outline(2.0), "zorder": 8}
             spots = self._spots([place for place, _ in beside], [words for _, words in beside])
             texts += [(self.axes.text(*spot, words, **look), p) for (p, words), spot in zip(beside, spots, strict=True)]
         for text, place in texts:
@@ -171,12 +165,11 @@ class RouteMap:
     def _spots(self, places: list[Place], words: list[str]) -> np.ndarray:
         """Where names stand, `f64[P, 2]`: beside their places, so that they cover little."""
         ways = [_dense(way.line(*way.times[[0, -1]]), self.half / 40) for way in self.ways if len(way.times)]
-        font, point = self.sizes.font, self.sizes.point
         spots = place_labels(
             np.array([place.position for place in places]) - self.centre,
-            np.array([(0.6 * font * len(text), 1.1 * font) for text in words]) * point,
+            np.array([(0.6 * len(text), 1.1) for text in words]) * self.font * self.point,
             markers=np.array([place.position for place in self.story.places]) - self.centre,
-            radius=self.sizes.mark / 2 * point,
+            radius=self.size / 2 * self.point,
             crowd=np.concatenate([np.zeros((0, 2)), *ways]) - self.centre,
             limit=self.half,
         )
@@ -198,7 +191,7 @@ class RouteMap:
         return self.has_numbers_inside and place.kind == "customer"
 
     def _number(self, place: Place) -> Any:
-        look = centred(0.6 * self.sizes.mark, INK)
+        look = centred(0.6 * self.size, INK)
         return self.axes.text(*place.position, place.label, **look, zorder=5.5)
 
     def _beside(self, place: Place, time: float) -> str:
