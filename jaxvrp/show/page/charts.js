@@ -75,9 +75,14 @@ function chartLegend(card, legend) {
   }
 }
 
-function swatch(svg, { kind, colour = "none", edge = "none", dash = "", width = kind === "line" ? 2 : 1.5, className }) {
+function swatch(
+  svg,
+  { kind, colour = "none", edge = "none", dash = "", width = kind === "line" ? 2 : 1.5, className },
+) {
   const style = `fill: ${kind === "line" ? "none" : colour}; stroke: ${kind === "line" ? colour : edge}`;
-  const look = className ? { class: className } : { style: `${style}; stroke-width: ${width}; stroke-dasharray: ${dash}` };
+  const look = className
+    ? { class: className }
+    : { style: `${style}; stroke-width: ${width}; stroke-dasharray: ${dash}` };
   if (kind === "line") draw("path", { d: "M-8 0H8", ...look }, svg);
   else if (kind === "dot") draw("circle", { r: 4, ...look }, svg);
   else if (kind === "bar") draw("rect", { x: -2.5, y: -5, width: 5, height: 10, ...look }, svg);
@@ -139,7 +144,10 @@ function stepChart({ seek, note, ...parts }) {
     seek: (time) => seek(stepAt(time)),
     note: (time) => note(time === null ? null : clamp(Math.floor(stepAt(time) + 1e-6), 0, count)),
   });
-  return { layout: inner.layout, move: (time) => inner.move(time === null ? null : lerp(first, last, time / (count || 1))) };
+  return {
+    layout: inner.layout,
+    move: (time) => inner.move(time === null ? null : lerp(first, last, time / (count || 1))),
+  };
 }
 
 /** Reward of each step as bars, and its sum so far as a line. */

@@ -85,8 +85,10 @@ function placeMark(svg, place, [x, y], scale = 1) {
 
 /** The label inside its mark where it fits, or below it; beside those that have no room for either. */
 function placeLabel(group, { kind, label }, hasRoom) {
-  if (hasRoom && label.length <= 3) draw("text", { class: `mid inside${kind === "node" ? " tiny" : ""}` }, group, label);
-  else if (hasRoom) draw("text", { class: `mid halo ${kind === "node" ? "tiny" : "name"}`, y: kind === "node" ? 15 : 21 }, group, cut(label, 16));
+  const isNode = kind === "node";
+  if (hasRoom && label.length <= 3) draw("text", { class: `mid inside${isNode ? " tiny" : ""}` }, group, label);
+  else if (hasRoom)
+    draw("text", { class: `mid halo ${isNode ? "tiny" : "name"}`, y: isNode ? 15 : 21 }, group, cut(label, 16));
   else draw("text", { class: "small halo", x: 9, y: -6 }, group, cut(label, 16));
 }
 
@@ -99,7 +101,11 @@ function vehicleMark(svg, index) {
   if (kind === "truck") draw("path", { class: "body", d: TRUCK, "vector-effect": "non-scaling-stroke" }, body);
   if (kind === "vehicle") draw("rect", { class: "body", x: -13, y: -9.5, width: 26, height: 19, rx: 7 }, body);
   const text = kind === "truck" ? null : draw("text", { class: "mid", y: 0.5 }, group, sign);
-  const parcel = draw("rect", { class: "parcel", x: -4.5, y: 10, width: 9, height: 7, rx: 1.5, visibility: "hidden" }, group);
+  const parcel = draw(
+    "rect",
+    { class: "parcel", x: -4.5, y: 10, width: 9, height: 7, rx: 1.5, visibility: "hidden" },
+    group,
+  );
   const turn = (isLeftwards) => kind === "truck" && set(body, { transform: `scale(${isLeftwards ? -12 : 12} 12)` });
   turn(false);
   const dress = (level, share, isCrashed, hasParcel) => {
@@ -148,11 +154,13 @@ function storyLegend(story) {
     const place = changing.find(({ standings }) => standings.some((standing) => standing.name === name));
     if (place) say(name, (svg) => standingMark(svg, place.kind, name));
   }
-  const isSeen = (name) => changing.some(({ standings }) => standings.some((one) => one.name === name));
+  const isSeen = (name) => changing.some(({ standings }) => standings.some((standing) => standing.name === name));
   if (!byVehicle && changing.some(({ deadline }) => deadline !== null) && isSeen("open"))
     legendEntry("ring: time left", (svg) => set(standingMark(svg, "customer", "open").ring, { d: arc(14, 0.7) }));
   if (!byVehicle && (isSeen("served") || isSeen("late")))
-    legendEntry("edge: who served", (svg) => set(standingMark(svg, "customer", "served").group, { style: `--colour: ${colourOf(0)}` }));
+    legendEntry("edge: who served", (svg) =>
+      set(standingMark(svg, "customer", "served").group, { style: `--colour: ${colourOf(0)}` }),
+    );
   for (const kind of ["truck", "vehicle", "drone"]) vehicleLegend(vehicles, kind, say);
 }
 
@@ -172,8 +180,9 @@ function vehicleLegend(vehicles, kind, say) {
   const inside = isLevelSeen ? `, ${isShare ? "ring" : "number"}: ${levelName}` : "";
   if (legendWords(kind)) legendEntry(`${legendWords(kind)}${inside}`, example(false, false));
   if (those.some(({ carries }) => carries.some(([, is]) => is))) legendEntry("with a parcel", example(false, true));
-  if (those.some(({ activities }) => activities.some(({ name }) => name === "crashed"))) say("crashed", example(true, false));
-  const own = { style: `--colour: ${vehicleColour(index)}` };
-  legendLine(`way of a ${kind}`, { class: `line recent ${kind}`, ...own });
-  if (those.some(({ aims }) => aims.length)) legendLine(`where a ${kind} goes`, { class: "line aim", ...own });
+  if (those.some(({ activities }) => activities.some(({ name }) => name === "crashed")))
+    say("crashed", example(true, false));
+  const style = `--colour: ${vehicleColour(index)}`;
+  legendLine(`way of a ${kind}`, { class: `line recent ${kind}`, style });
+  if (those.some(({ aims }) => aims.length)) legendLine(`where a ${kind} goes`, { class: "line aim", style });
 }

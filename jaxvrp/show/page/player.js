@@ -87,7 +87,11 @@ part("subtitle").textContent = [...episodes.map((one) => one.subtitle), ...notes
 if (panes.length === 1) for (const [name, value] of panes[0].view.summary) describe(part("summary"), name, value);
 for (const [name, value] of Object.entries(episodes[0].config)) describe(part("config"), name, shown(value));
 for (const name of Object.keys(episodes[0].summary))
-  describe(part("figures"), name.replaceAll("_", " "), episodes.map(({ summary }) => shown(summary[name] ?? null)).join(" · "));
+  describe(
+    part("figures"),
+    name.replaceAll("_", " "),
+    episodes.map(({ summary }) => shown(summary[name] ?? null)).join(" · "),
+  );
 for (const mode of modes) modeButton(mode);
 part("modes").hidden = modes.length < 2;
 
@@ -418,7 +422,8 @@ function listenToZoom({ map }) {
     const now = share(event);
     fingers.set(event.pointerId, now);
     const count = fingers.size;
-    if (zoom.by > 1) lookAt(zoom.x - (now[0] - before[0]) / zoom.by / count, zoom.y - (now[1] - before[1]) / zoom.by / count);
+    if (zoom.by > 1)
+      lookAt(zoom.x - (now[0] - before[0]) / zoom.by / count, zoom.y - (now[1] - before[1]) / zoom.by / count);
     if (!apart) return;
     const [a, b] = [...fingers.values()];
     zoomBy(spread([a, b]) / apart, between(a, b, 0.5));

@@ -49,7 +49,8 @@ function storyTiming({ span, clocks, vehicles, units, words }) {
   const haveTurns = vehicles.some(({ turns }) => turns.length);
   const [first, last] = [clocks[0], clocks[LAST]];
   /** Where each step takes as long as any other, time is the same by steps and by the clock. */
-  const isEven = !haveTurns && clocks.every((clock, at) => Math.abs(clock - lerp(first, last, at / (LAST || 1))) <= tiny);
+  const isEven =
+    !haveTurns && clocks.every((clock, at) => Math.abs(clock - lerp(first, last, at / (LAST || 1))) <= tiny);
   /** The last moment that anything was played in. */
   const end = haveTurns ? span[1] : last;
   const played = end - span[0] || 1;
@@ -80,10 +81,21 @@ function storyTiming({ span, clocks, vehicles, units, words }) {
     return lerp(clocks[at], clocks[Math.min(at + 1, LAST)], time - at);
   }
 
+  /** The clock of what no vehicle does; where each has its own, that happens in the end. */
+  function commonClock(time, mode) {
+    if (mode === "clock" || !haveTurns) return clockAt(time, mode);
+    return time >= LAST ? Infinity : -Infinity;
+  }
+
   /** The last state that the clock has come to. */
   function stateAt(time, mode) {
     if (mode === "steps") return Math.min(Math.floor(time), LAST);
-    return haveTurns ? null : Math.max(0, clocks.findLastIndex((clock) => clock <= clockAt(time, mode) + tiny));
+    return haveTurns
+      ? null
+      : Math.max(
+          0,
+          clocks.findLastIndex((clock) => clock <= clockAt(time, mode) + tiny),
+        );
   }
 
   const moment = (clock) => (isSteps ? `step ${number(clock)}` : `${number(clock)}${unit}`);
@@ -91,7 +103,12 @@ function storyTiming({ span, clocks, vehicles, units, words }) {
     const clock = clocks[Math.min(Math.floor(time), LAST)];
     return isSteps ? `${moment(clock)} of ${number(last)}` : `${number(clock)} of ${moment(last)}`;
   };
-  const steps = { id: "steps", name: words.steps ?? "by decision", length: LAST, ...(isEven ? { text: stepsText } : {}) };
+  const steps = {
+    id: "steps",
+    name: words.steps ?? "by decision",
+    length: LAST,
+    ...(isEven ? { text: stepsText } : {}),
+  };
   const text = (time) => `time ${clockAt(time, "clock").toFixed(decimals)}${unit}`;
   const clock = { id: "clock", name: "by clock", length: MOMENTS, span, text };
   return {
@@ -104,10 +121,9 @@ function storyTiming({ span, clocks, vehicles, units, words }) {
     end,
     played,
     isEven,
-    haveTurns,
+    commonClock,
     modes: isEven ? [steps] : [steps, clock],
     momentOf: (clock) => (MOMENTS * (clock - span[0])) / (length || 1),
-    isOver: (time, mode) => time >= (mode === "clock" ? MOMENTS : LAST),
   };
 }
 
@@ -118,9 +134,10 @@ function storyTiming({ span, clocks, vehicles, units, words }) {
 function withTurnsApart(story) {
   const trifle = 1e-4 * (story.span[1] - story.span[0] || 1);
   const vehicles = story.vehicles.map((vehicle) => turnsApart(vehicle, trifle));
-  const places = story.places.map((place) => ({
+  const apart = ({ time, vehicle }, place) => (vehicle === null ? time : vehicles[vehicle].timeAt(time, place));
+  const places = story.places.map(({ standings, ...place }) => ({
     ...place,
-    standings: place.standings.map((standing) => ({ ...standing, time: vehicles[standing.vehicle]?.timeAt(standing.time, place.position) ?? standing.time })),
+    standings: standings.map((standing) => ({ ...standing, time: apart(standing, place.position) })),
   }));
   return { ...story, vehicles, places };
 }
@@ -141,7 +158,10 @@ function turnsApart(vehicle, trifle) {
   const paired = (entries, times) => entries.map(([, ...rest], at) => [times[at], ...rest]);
   const isAway = ([, [x, y]], [, [fromX, fromY]]) => (x === fromX && y === fromY ? 0 : 1);
   const trackTimes = spread(track, isAway);
-  const turnTimes = spread(turns.map(([step, time]) => [time, step]), ([, step], [, before]) => (step === before ? 0 : 1));
+  const turnTimes = spread(
+    turns.map(([step, time]) => [time, step]),
+    ([, step], [, before]) => (step === before ? 0 : 1),
+  );
   const aimTimes = spread(vehicle.aims);
   return {
     ...vehicle,
@@ -167,7 +187,10 @@ function storyExtent({ area, places, vehicles }) {
   ];
   if (!points.length) points.push([0, 0], [1, 0.6]);
   return [0, 1].map((axis) =>
-    points.reduce(([low, high], point) => [Math.min(low, point[axis]), Math.max(high, point[axis])], [Infinity, -Infinity]),
+    points.reduce(
+      ([low, high], point) => [Math.min(low, point[axis]), Math.max(high, point[axis])],
+      [Infinity, -Infinity],
+    ),
   );
 }
 
@@ -215,9 +238,12 @@ function storyMap(story, timing, extent) {
     const { to } = projection(...extent, width, height, 26, false);
     draw("rect", { class: "ground", width, height }, svg);
     if (story.area) drawArea(svg, to, story);
-    if (!places.length && !vehicles.length) draw("text", { class: "small mid", x: width / 2, y: height / 2 }, svg, "nothing has a place");
-    const line = (name) => vehicles.map(({ kind }, index) =>
-      draw("path", { class: `line ${name} ${kind}`, style: `--colour: ${vehicleColour(index)}` }, svg));
+    if (!places.length && !vehicles.length)
+      draw("text", { class: "small mid", x: width / 2, y: height / 2 }, svg, "nothing has a place");
+    const line = (name) =>
+      vehicles.map(({ kind }, index) =>
+        draw("path", { class: `line ${name} ${kind}`, style: `--colour: ${vehicleColour(index)}` }, svg),
+      );
     const [trails, recents, aims] = ["trail", "recent", "aim"].map(line);
     trails.forEach((trail) => set(trail, { opacity }));
     const scale = places.length > MANY_PLACES ? 0.75 : 1;
@@ -235,8 +261,7 @@ function storyMap(story, timing, extent) {
 
   function drawFrame(time, mode) {
     const clocks = vehicles.map((vehicle) => timing.clockOf(vehicle, time, mode));
-    /** Of what no vehicle did: where each has its own clock, known in the end only. */
-    const common = timing.haveTurns && mode === "steps" ? (timing.isOver(time, mode) ? Infinity : -Infinity) : timing.clockAt(time, mode);
+    const common = timing.commonClock(time, mode);
     const clockFor = (vehicle) => (vehicle === null ? common : clocks[vehicle]);
     places.forEach((place, index) => drawPlace(scene.places[index], place, clockFor));
     vehicles.forEach((vehicle, index) => drawVehicle(vehicle, index, clocks));
@@ -256,9 +281,12 @@ function storyMap(story, timing, extent) {
     const left = name === "open" && deadline !== null && !story.by_vehicle ? deadline - clock : 0;
     set(mark.ring, { d: arc(14, left / (deadline - story.span[0] || 1)) });
     const since = isDone ? (clock - time) / (timing.played * SHINING) : Infinity;
-    set(mark.pulse, since >= 0 && since < 1
-      ? { visibility: "visible", r: px(9 + 18 * since), opacity: (1 - since).toFixed(2) }
-      : { visibility: "hidden" });
+    set(
+      mark.pulse,
+      since >= 0 && since < 1
+        ? { visibility: "visible", r: px(9 + 18 * since), opacity: (1 - since).toFixed(2) }
+        : { visibility: "hidden" },
+    );
   }
 
   function drawVehicle(vehicle, index, clocks) {
@@ -281,7 +309,12 @@ function storyMap(story, timing, extent) {
     });
     const level = levelAt(vehicle, clock);
     const activity = activityAt(vehicle, clock, story);
-    mark.dress(level, level / (vehicle.capacity || 1), activity?.name === "crashed", heldAt(vehicle.carries, clock, false));
+    mark.dress(
+      level,
+      level / (vehicle.capacity || 1),
+      activity?.name === "crashed",
+      heldAt(vehicle.carries, clock, false),
+    );
     const ahead = vehicle.track.length ? evenly(vehicle.track, clock + docking, between) : place;
     if (Math.abs(ahead[0] - place[0]) > 1e-9) mark.turn(ahead[0] < place[0]);
     set(scene.trails[index], { d: opacity ? scene.ways[index](clock) : "M0 0" });
@@ -308,7 +341,10 @@ function storyMap(story, timing, extent) {
 
   /** How far a drone is drawn above its place, so that it does not hide the customer that it is at. */
   function beside([x, y]) {
-    const nearest = scene.customers.reduce((least, place) => Math.min(least, Math.hypot(place[0] - x, place[1] - y)), ABOVE);
+    const nearest = scene.customers.reduce(
+      (least, place) => Math.min(least, Math.hypot(place[0] - x, place[1] - y)),
+      ABOVE,
+    );
     return -ABOVE * (1 - nearest / ABOVE);
   }
 
@@ -322,7 +358,8 @@ function storyMap(story, timing, extent) {
 
   /** Whether a vehicle among several has not set out yet, or is done: it would lie on the others. */
   function isIdle({ kind, turns, activities }, clock) {
-    if (kind === "drone" || !turns.length || !activities.length || vehicles.filter((other) => other.kind === kind).length < 2) return false;
+    const isAlone = vehicles.filter((other) => other.kind === kind).length < 2;
+    if (kind === "drone" || isAlone || !turns.length || !activities.length) return false;
     return clock < activities[0].begin || clock > activities.at(-1).end + 1e-5 * timing.played;
   }
 
@@ -349,7 +386,8 @@ function levelAt({ levels, is_share: isShare }, clock) {
 /** What a vehicle has on board, or left, in words. */
 function levelWords(vehicle, clock) {
   const level = levelAt(vehicle, clock);
-  return vehicle.is_share ? `${Math.round((100 * level) / (vehicle.capacity || 1))} %` : `${shown(level)} of ${shown(vehicle.capacity)}`;
+  const { is_share: isShare, capacity } = vehicle;
+  return isShare ? `${Math.round((100 * level) / (capacity || 1))} %` : `${shown(level)} of ${shown(capacity)}`;
 }
 
 /** What a vehicle does at a time; undefined if nothing. Where it has no turns, its last activity goes on. */
@@ -426,7 +464,7 @@ function storyView(seek) {
       agent: agent === null ? null : agents[agent],
       ...(vehicle === null ? deciderCard(entries, timing) : vehicleCard(story.vehicles[vehicle], vehicle, timing)),
     })),
-    charts: [...story.charts.map((told) => storyChart(told, timing, seekClock)), rewardChart(seek)],
+    charts: [...story.charts.map((content) => storyChart(content, timing, seekClock)), rewardChart(seek)],
     ticks: story.events.map(({ step, look, vehicle }) => ({ at: step, colour: lookColour(look, vehicle) })),
     events: story.events.map(({ time, step, words }) => ({
       at: step,

@@ -7,12 +7,12 @@ const DASHED = ["wait", "waits"];
 const ACTIVITY_WORDS = { rests: "rests", aboard: "on board", waits: "waits", returns: "returns", crashed: "crashed" };
 
 /** `timing` is that of the story, `seek(clock)` goes there. */
-function storyChart(told, timing, seek) {
-  const paint = told.rows ? rowsChart : told.series ? countsChart : told.lines ? linesChart : levelsChart;
-  const { note, ...parts } = paint(told, timing);
+function storyChart(content, timing, seek) {
+  const paint = content.rows ? rowsChart : content.series ? countsChart : content.lines ? linesChart : levelsChart;
+  const { note, ...parts } = paint(content, timing);
   const inner = chart({
-    title: told.title,
-    range: told.rows ? episode.story.span : [episode.story.span[0], timing.end],
+    title: content.title,
+    range: content.rows ? episode.story.span : [episode.story.span[0], timing.end],
     unit: timing.unit,
     seek,
     ...parts,
@@ -35,12 +35,12 @@ function rowsChart({ rows, keys }, { end: over }) {
     height: () => tall,
     legend: keys.map(([look, words]) => [keyMark(look), words]),
     paint(svg, width, x) {
-      rows.forEach((told, at) => {
+      rows.forEach((entry, at) => {
         const y = 3 + row * (at + 0.5);
         const within = (time) => px(x(clamp(time, ...episode.story.span)));
-        for (const bar of told.bars) paintBar(svg, bar, within, y, row);
-        for (const dot of told.dots) paintDot(svg, dot, within, y, row);
-        rowWords(svg, told, labels[at], left, within, y, row);
+        for (const bar of entry.bars) paintBar(svg, bar, within, y, row);
+        for (const dot of entry.dots) paintDot(svg, dot, within, y, row);
+        rowWords(svg, entry, labels[at], left, within, y, row);
       });
       if (over < episode.story.span[1])
         draw("line", { class: "axis over", x1: px(x(over)), x2: px(x(over)), y1: 0, y2: tall - 16 }, svg);
@@ -49,14 +49,14 @@ function rowsChart({ rows, keys }, { end: over }) {
 }
 
 /** The label of a row in front of it, and what went wrong behind its last mark. */
-function rowWords(svg, told, label, left, within, y, row) {
-  const style = told.vehicle === null ? "" : `fill: ${vehicleColour(told.vehicle)}`;
+function rowWords(svg, entry, label, left, within, y, row) {
+  const style = entry.vehicle === null ? "" : `fill: ${vehicleColour(entry.vehicle)}`;
   const at = { y: px(y), "dominant-baseline": "central" };
-  if (label) tooltip(draw("text", { class: "tiny end", x: left - 6, style, ...at }, svg, label), told.label);
-  if (!told.note || row <= 9) return;
-  const ends = [...told.bars.map(({ end }) => end), ...told.dots.map(({ time }) => time)];
+  if (label) tooltip(draw("text", { class: "tiny end", x: left - 6, style, ...at }, svg, label), entry.label);
+  if (!entry.note || row <= 9) return;
+  const ends = [...entry.bars.map(({ end }) => end), ...entry.dots.map(({ time }) => time)];
   const x = within(Math.max(episode.story.span[0], ...ends));
-  const words = cut(told.note, 24);
+  const words = cut(entry.note, 24);
   const hasRoom = x + 7 + 5.2 * words.length < svg.viewBox.baseVal.width;
   draw("text", { class: `tiny fault halo${hasRoom ? "" : " end"}`, x: hasRoom ? x + 7 : x - 7, ...at }, svg, words);
 }
@@ -67,7 +67,13 @@ function paintBar(svg, { begin, end, look, vehicle, where, thick, words }, x, mi
   const [from, to] = [x(begin), x(end)];
   let mark;
   if (thick) {
-    const box = { x: from, width: Math.max(to - from, 0.6), y: px(y - (thick * row) / 2), height: px(thick * row), rx: 1.5 };
+    const box = {
+      x: from,
+      width: Math.max(to - from, 0.6),
+      y: px(y - (thick * row) / 2),
+      height: px(thick * row),
+      rx: 1.5,
+    };
     const isDashed = DASHED.includes(look);
     const style = isDashed ? `fill: none; stroke: ${colour}; stroke-dasharray: 3 2` : `fill: ${colour}`;
     mark = draw("rect", { class: `bar-of ${look.replace(" ", "-")}`, style, ...box }, svg);
@@ -89,11 +95,12 @@ function paintDot(svg, { time, look, vehicle, where, shape, words }, x, middle, 
   if (words) tooltip(mark, words);
 }
 
-/** As at the places of the map: in the colour of the vehicle with an edge that says how it went, or the other way round. */
+/** As on the map: in the colour of the vehicle, with an edge that says how it went; or the other way round. */
 function dotColours(look, vehicle) {
-  const own = vehicle === null ? null : vehicleColour(vehicle);
-  if (!episode.story.by_vehicle || own === null) return { fill: lookColour(look, vehicle), edge: own ?? "var(--card)" };
-  return { fill: look === "lost" ? LOOK_COLOURS.lost : own, edge: look === "late" ? "var(--bad)" : "var(--card)" };
+  const colour = vehicle === null ? null : vehicleColour(vehicle);
+  if (!episode.story.by_vehicle || colour === null)
+    return { fill: lookColour(look, vehicle), edge: colour ?? "var(--card)" };
+  return { fill: look === "lost" ? LOOK_COLOURS.lost : colour, edge: look === "late" ? "var(--bad)" : "var(--card)" };
 }
 
 /** The mark of a look in the legend of a chart. */
@@ -111,17 +118,17 @@ function keyMark(look) {
 /** A lane for each vehicle, filled up to its level. */
 function levelsChart({ vehicles: indices, shaded }, { end }) {
   const { vehicles } = episode.story;
-  const told = indices.map((index) => ({ ...vehicles[index], index }));
-  const row = clamp(160 / Math.max(told.length, 1), 14, 34);
-  const labels = told.map(({ name, sign }) => cut(sign || name, 12));
+  const lanes = indices.map((index) => ({ ...vehicles[index], index }));
+  const row = clamp(160 / Math.max(lanes.length, 1), 14, 34);
+  const labels = lanes.map(({ name, sign }) => cut(sign || name, 12));
   const left = labelRoom(labels, 30);
   return {
     left,
-    legend: shaded ? shadeKeys(told) : [],
-    height: () => row * told.length + 24,
-    note: (clock) => (told.length > 4 ? "" : told.map((vehicle) => levelWords(vehicle, clock)).join(" · ")),
+    legend: shaded ? shadeKeys(lanes) : [],
+    height: () => row * lanes.length + 24,
+    note: (clock) => (lanes.length > 4 ? "" : lanes.map((vehicle) => levelWords(vehicle, clock)).join(" · ")),
     paint(svg, width, x) {
-      told.forEach((vehicle, lane) => {
+      lanes.forEach((vehicle, lane) => {
         const base = 3 + row * (lane + 1) - 3;
         const colour = vehicleColour(vehicle.index);
         if (shaded) for (const activity of vehicle.activities) shade(svg, activity, x, base, row);
@@ -137,8 +144,8 @@ function levelsChart({ vehicles: indices, shaded }, { end }) {
 }
 
 /** What the shades mean that occur. */
-function shadeKeys(told) {
-  const names = new Set(told.flatMap(({ activities }) => activities.map(({ name }) => name)));
+function shadeKeys(lanes) {
+  const names = new Set(lanes.flatMap(({ activities }) => activities.map(({ name }) => name)));
   const wordsOf = (name) => episode.story.words[name] ?? ACTIVITY_WORDS[name];
   const shades = Object.keys(ACTIVITY_WORDS).filter((name) => names.has(name) && wordsOf(name));
   return shades.map((name) => [{ kind: "box", className: `shade ${name}` }, wordsOf(name)]);
@@ -170,7 +177,14 @@ function countsChart({ title, series }, { end: last }) {
     words,
     colour: lookColour(look, null),
     times,
-    points: [[first, 0], ...times.flatMap((time, at) => [[time, at], [time, at + 1]]), [last, times.length]],
+    points: [
+      [first, 0],
+      ...times.flatMap((time, at) => [
+        [time, at],
+        [time, at + 1],
+      ]),
+      [last, times.length],
+    ],
   }));
   const ends = sharedScale(title, [0, ...lines.map(({ times }) => times.length)]);
   const soFar = (times, clock) => (clock === null ? times.length : times.filter((time) => time <= clock).length);
@@ -182,7 +196,12 @@ function countsChart({ title, series }, { end: last }) {
     paint(svg, width, x) {
       const y = valueAxis(svg, ends, 6, 74, 44, true);
       for (const { points, colour } of lines) {
-        const d = curve(points.map(([, count]) => count), points.map(([time]) => time), x, y);
+        const d = curve(
+          points.map(([, count]) => count),
+          points.map(([time]) => time),
+          x,
+          y,
+        );
         draw("path", { class: "line", d, style: `--colour: ${colour}; stroke-width: 1.6` }, svg);
       }
     },
@@ -203,11 +222,18 @@ function linesChart({ title, lines }) {
     height: () => 96,
     legend: lines.length > 1 ? coloured.map(({ words, colour }) => [{ kind: "line", colour }, cut(words, 24)]) : [],
     note: (clock) =>
-      lines.length > 4 ? "" : coloured.map(({ points }) => shown(heldAt(points, clock, points[0]?.[1] ?? null))).join(" · "),
+      lines.length > 4
+        ? ""
+        : coloured.map(({ points }) => shown(heldAt(points, clock, points[0]?.[1] ?? null))).join(" · "),
     paint(svg, width, x) {
       const y = valueAxis(svg, ends, 6, 74, 44, false);
       for (const { points, colour } of coloured) {
-        const d = curve(points.map(([, value]) => value), points.map(([time]) => time), x, y);
+        const d = curve(
+          points.map(([, value]) => value),
+          points.map(([time]) => time),
+          x,
+          y,
+        );
         draw("path", { class: "line", d, style: `--colour: ${colour}; stroke-width: 1.6; opacity: 0.9` }, svg);
       }
     },
