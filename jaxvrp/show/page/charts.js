@@ -13,10 +13,10 @@ function sharedScale(name, values) {
 
 /**
  * A chart over time: `paint(svg, width, x)` draws it, x(time) being pixels; `note(time)` is its reading.
- * `height()` in pixels, `range` [first, last] time, `seek(time)` when it is clicked or dragged, `unit` of times, `shift`
- * what this time is ahead of the player's, `legend` [[mark, text]] with a mark for `swatch`.
+ * `height()` in pixels, `range` [first, last] time, `seek(time)` when it is clicked or dragged, `unit` of times, `legend`
+ * [[mark, text]] with a mark for `swatch`.
  */
-function chart({ title, height, range, paint, note, seek, unit, left = 40, right = 10, shift = 0, legend = [] }) {
+function chart({ title, height, range, paint, note, seek, unit = "", left = 40, right = 10, legend = [] }) {
   const here = pane;
   const ends = sharedScale(`${title}, time`, range);
   const card = make("section", { className: "card chart", "aria-label": title }, here.elements.charts);
@@ -54,13 +54,15 @@ function chart({ title, height, range, paint, note, seek, unit, left = 40, right
       svg.setAttribute("viewBox", `0 0 ${width} ${tall}`);
       svg.setAttribute("height", tall);
       paint(svg, width, x);
-      timeAxis(svg, x, ends, tall, unit ?? clockUnit());
+      timeAxis(svg, x, ends, tall, unit);
       cursor = draw("line", { class: "cursor", y1: 0, y2: tall - 15 }, svg);
     },
     move(time) {
-      const at = time === null ? null : time + shift;
-      set(cursor, at === null ? { visibility: "hidden" } : { visibility: "visible", x1: px(x(at)), x2: px(x(at)) });
-      reading.textContent = note(at);
+      set(
+        cursor,
+        time === null ? { visibility: "hidden" } : { visibility: "visible", x1: px(x(time)), x2: px(x(time)) },
+      );
+      reading.textContent = note(time);
     },
   };
 }
@@ -91,14 +93,9 @@ function swatch(
 
 function timeAxis(svg, x, range, tall, unit) {
   const width = x(range[1]) - x(range[0]);
-  const step = episode.clock?.step ?? 1;
-  const start = episode.clock?.start ?? 0;
-  const ticks = niceTicks(
-    range.map((time) => start + time * step),
-    clamp(Math.floor(width / 75), 2, 8),
-  );
+  const ticks = niceTicks(range, clamp(Math.floor(width / 75), 2, 8));
   ticks.forEach((tick, at) => {
-    const place = px(x((tick - start) / step));
+    const place = px(x(tick));
     const text = `${shown(tick)}${at === ticks.length - 1 ? unit : ""}`;
     draw("line", { class: "axis", x1: place, x2: place, y1: tall - 16, y2: tall - 12 }, svg);
     draw("text", { class: "tiny", x: place, y: tall - 2, "text-anchor": "middle" }, svg, text);

@@ -127,9 +127,7 @@ function listEvents() {
     const button = make("button", { type: "button" }, make("li", {}, part("events")));
     const who = panes.length > 1 ? `${event.pane.episode.player ?? event.pane.at + 1}: ` : "";
     enter(event.pane);
-    const { step } = steps[event.at];
-    const when = event.when ?? (episode.clock ? moment(step) : step);
-    button.textContent = `${when} · ${who}${event.text}`;
+    button.textContent = `${event.when ?? steps[event.at].step} · ${who}${event.text}`;
     button.addEventListener("click", () => seekIn(event.pane, event.at, "steps"));
     event.words = button.textContent;
   }
@@ -209,7 +207,7 @@ function timeText(time) {
     return own.text(((clock - low) / (high - low || 1)) * own.length);
   }
   const now = steps[Math.min(Math.floor(time), LAST)].step;
-  return episode.clock ? `${clockMoment(now)} of ${moment(steps[LAST].step)}` : `step ${now} of ${steps[LAST].step}`;
+  return `step ${now} of ${steps[LAST].step}`;
 }
 
 /** The last event up to now, in words. */

@@ -93,16 +93,6 @@ function shown(x) {
   return x.toFixed(size >= 100 ? 0 : size >= 10 ? 1 : size >= 0.1 || size === 0 ? 2 : 3);
 }
 
-/** A number of the episode's clock: of steps, or of what `clock` says that a step is. */
-const clockNumber = (time) => Number((time * (episode.clock?.step ?? 1)).toPrecision(6));
-const clockUnit = () => (episode.clock?.unit ? ` ${episode.clock.unit}` : "");
-
-/** When a step was: where clocks begin, and so much later. */
-const clockMoment = (step) => (episode.clock?.start ?? 0) + clockNumber(step);
-
-/** The same in words. */
-const moment = (step) => (episode.clock ? `${clockMoment(step)}${clockUnit()}` : `step ${step}`);
-
 /** A text of at most so many characters. */
 const cut = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
 
@@ -158,23 +148,6 @@ function projection(x, y, width, height, margin, down) {
   ];
   pane.zooms = true;
   return { to, scale: scale * zoom.by };
-}
-
-/** Path data of places that can be cut anywhere: `upTo(index, tip)` ends it there, with a line to `tip` if given. */
-function growingPath(points) {
-  const ends = [];
-  let text = "";
-  let pen = false;
-  points.forEach((point) => {
-    if (point) text += `${pen ? "L" : "M"}${point[0]} ${point[1]}`;
-    pen = Boolean(point);
-    ends.push(text.length);
-  });
-  return (index, tip, from = 0) => {
-    const start = from > 0 ? ends[from - 1] : 0;
-    const body = text.slice(start, ends[index]).replace(/^L/, "M");
-    return body + (tip && points[index] ? `L${px(tip[0])} ${px(tip[1])}` : "") || "M0 0";
-  };
 }
 
 /** Path data of an arc around the origin from the top, clockwise, over a share of the circle. */
