@@ -24,12 +24,12 @@ from benchmarks.quality.tsp_drone import SYMMETRIES, tours, turned
 from jaxvrp import registry
 from jaxvrp.actor import Actor
 from jaxvrp.envs.truck_and_drone.instance import as_float32
-from jaxvrp.envs.truck_and_drone.played import operations_of
+from jaxvrp.envs.truck_and_drone.operations import tours_of
+from jaxvrp.envs.truck_and_drone.plan import operations_of
 from jaxvrp.envs.truck_drone_tours import Instance, stack
 from jaxvrp.envs.truck_drone_tours.baselines.annealing import search_tours
 from jaxvrp.envs.truck_drone_tours.env import TruckDroneTours
 from jaxvrp.envs.truck_drone_tours.plan import read_tours
-from jaxvrp.envs.truck_drone_tours.played import tours_of
 from jaxvrp.envs.truck_drone_tours.problem.report import tours_report
 from jaxvrp.envs.truck_drone_tours.rules import State
 from jaxvrp.episodes import record_episodes

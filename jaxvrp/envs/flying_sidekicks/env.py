@@ -13,14 +13,9 @@ from jaxvrp.environment import Environment
 from jaxvrp.envs.flying_sidekicks import rules
 from jaxvrp.envs.flying_sidekicks.instance import Instance, as_float32, pad
 from jaxvrp.envs.flying_sidekicks.rules import State
-from jaxvrp.io.arrays import unit_of
 from jaxvrp.spaces import Box, ByRole, Discrete, Role
 
 TRUCK = "truck"
-
-OF_NODE = ("exists", "unserved", "x", "y", "service", "truck's time to here", "truck's time from here to the depot")
-OF_DRONE_AND_NODE = ("no_fly", "drone's time to here, from its customer if it is away")
-OF_DRONE = ("away", "launched here", "leaves its customer", "endurance left then", "launch time", "recovery time")
 
 
 class FlyingSidekicks(Environment):
@@ -33,10 +28,8 @@ class FlyingSidekicks(Environment):
     Masks strand no drone: after an allowed task all that are away can be recovered in time, see `rules.allowed`. A
     forbidden action becomes the lowest-index allowed one.
 
-    Observation, `f32[7 n + 2 D n + 6 D + 2]`: each of `OF_NODE` for all nodes, of `OF_DRONE_AND_NODE` for all drones
-    and nodes, of `OF_DRONE` for all drones, whether service is pending here, and whether the truck is home.
-    Places are from the depot, in units of the largest |x| or |y|; times in units of the truck's longest time from the
-    depot; `leaves its customer` is relative to the clock. The global observation is the same.
+    All is known in advance, so that plans are searched, not learned: `f32[1]`, the share of customers that nobody has
+    set out for, is all that is observed; the global observation is the same.
 
     Reward: minus the growth of the clock; the return is minus the makespan. The episode ends when the truck and all
     drones are home, after at most 2 n - 1 tasks.
@@ -66,10 +59,8 @@ class FlyingSidekicks(Environment):
     @property
     def roles(self) -> dict[str, Role]:
         """The truck's driver."""
-        nodes, drones = self.num_nodes, self.num_drones
-        numbers = len(OF_NODE) * nodes + len(OF_DRONE_AND_NODE) * drones * nodes + len(OF_DRONE) * drones + 2
-        box = Box(-jnp.inf, jnp.inf, (numbers,))
-        return {TRUCK: Role(1, box, Discrete(rules.num_actions(nodes, drones)))}
+        box = Box(0.0, 1.0, (1,))
+        return {TRUCK: Role(1, box, Discrete(rules.num_actions(self.num_nodes, self.num_drones)))}
 
     @property
     def max_episode_steps(self) -> int:
@@ -124,34 +115,12 @@ class FlyingSidekicks(Environment):
         return {role: jax.lax.argmax(allowed, 1, jnp.int32) for role, allowed in mask.items()}
 
     def observation(self, state: State) -> ByRole:
-        """`{"truck": f32[1, F]}`, see the class."""
+        """`{"truck": f32[1, 1]}`, see the class."""
         return {TRUCK: self.global_observation(state)[None]}
 
     def global_observation(self, state: State) -> jax.Array:
-        """`f32[F]`, what the driver sees."""
-        instance, walk = state.instance, state.walk
-        places = instance.locs - instance.locs[0]
-        unit = unit_of(jnp.where(instance.exists, instance.truck_time[0], 0.0).max())
-        is_away = walk.customer > 0
-        start = jnp.where(is_away, walk.customer, walk.stop)
-        endurance = jnp.where(jnp.isfinite(instance.endurance), instance.endurance, 1e3 * unit)
-        times = (
-            instance.service,
-            instance.truck_time[walk.stop],
-            instance.truck_time[:, 0],
-            instance.drone_time[jnp.arange(self.num_drones), start].ravel(),
-            jnp.where(is_away, walk.leave - walk.clock, 0.0),
-            jnp.where(is_away, endurance - walk.used + walk.spared, endurance),
-            instance.launch_time,
-            instance.recovery_time,
-        )
-        flags = (instance.exists, ~state.served, instance.no_fly.ravel(), is_away, is_away & walk.is_here)
-        service, there, home, flight, leave, left, launch, recovery = (time / unit for time in times)
-        exists, unserved, no_fly, away, here = (flag.astype(jnp.float32) for flag in flags)
-        x, y = (places / unit_of(jnp.abs(places).max())).T
-        last = jnp.stack([walk.is_pending, state.is_home]).astype(jnp.float32)
-        of_nodes = (exists, unserved, x, y, service, there, home)
-        return jnp.concatenate([*of_nodes, no_fly, flight, away, here, leave, left, launch, recovery, last])
+        """`f32[1]`, the share of customers that are left."""
+        return (jnp.sum(~state.served) / jnp.maximum(self.num_nodes - 1, 1)).astype(jnp.float32)[None]
 
     def reward(self, state: State) -> ByRole:
         """`{"truck": f32[1]}`, see the class."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from jaxvrp.envs.flying_sidekicks import rules
 from jaxvrp.envs.flying_sidekicks.env import FlyingSidekicks
 from jaxvrp.envs.flying_sidekicks.instance import Instance, load
 from jaxvrp.envs.flying_sidekicks.murray_raj import LOCATIONS, MOST_DRONES, ROADS, VEHICLES, read_all
@@ -19,11 +19,16 @@ from jaxvrp.envs.flying_sidekicks.rules import State
 from jaxvrp.episodes import Episode, until_end
 from jaxvrp.io import plan_files
 from jaxvrp.io.problem_files import DamagedFileError, FileFormat, UnknownFormatError, read_problems
+from jaxvrp.plausible import out_of_reach
 from jaxvrp.show.schema import list_of, object_with, one_of, optional, whole_number
+from jaxvrp.toolbox import Inspection
 
 FORMATS = {".npz": FileFormat("jaxvrp.envs.flying_sidekicks.save", load)}
 
 FORMAT = "jaxvrp-flying-sidekicks-plan-1"
+
+KINDS = {DRIVE: rules.DRIVE, SERVE: rules.SERVE, LAUNCH: rules.LAUNCH, RECOVER: rules.RECOVER}
+"""Of tasks, by their names."""
 
 COLUMNS = ("who", "does", "begin", "end", "node", "drone")
 """Of an event, and of the table."""
@@ -70,19 +75,11 @@ def steps_of(states: State) -> list[Task]:
     Raises:
         ValueError: the states are of no or of several episodes.
     """
-    states = until_end(states)
-    walks = [jax.tree.map(lambda leaf, at=at: np.asarray(leaf)[at], states.walk) for at in range(len(states.step))]
-    steps = []
-    for before, after in itertools.pairwise(walks):
-        changed = np.flatnonzero(before.customer != after.customer).tolist()
-        if changed:
-            kind = LAUNCH if after.customer[changed[0]] else RECOVER
-            steps.append(Task(kind, int((before.customer + after.customer)[changed[0]]), changed[0]))
-        elif before.is_pending and not after.is_pending and before.stop == after.stop:
-            steps.append(Task(SERVE, int(before.stop)))
-        else:
-            steps.append(Task(DRIVE, int(after.stop)))
-    return steps
+    names = {number: name for name, number in KINDS.items()}
+    done = until_end(states).task[1:].tolist()
+    return [
+        Task(names[kind], node, drone if kind in (rules.LAUNCH, rules.RECOVER) else None) for kind, node, drone in done
+    ]
 
 
 def tasks_of(states: State) -> list[Task]:
@@ -131,3 +128,14 @@ def recompute(instance: Instance, plan: Mapping[str, Any]) -> dict[str, Any]:
     object_with(tasks=list_of(task))(plan, "plan")
     tasks = [Task(each["kind"], each["node"], each["drone"]) for each in plan["tasks"]]
     return {"tasks": plan["tasks"], "makespan": flights_report(instance, tasks, strict=True).cost}
+
+
+def inspect(instance: Instance, env: Any) -> Inspection:
+    """Warnings about one problem with the numbers of its file, as if its units had been mixed."""
+    del env
+    itself = np.eye(instance.num_nodes, dtype=bool)
+    out, back = (np.where(itself, np.inf, drain) for drain in (instance.drain_out, instance.drain_back))
+    least = out.min(axis=1) + back.min(axis=2)  # to each node from any, and from it to any
+    allowed = np.flatnonzero((instance.exists & ~np.asarray(instance.no_fly).all(axis=0))[1:]) + 1
+    needs = least[np.argmax(instance.endurance)][allowed]
+    return Inspection(warnings=tuple(out_of_reach("endurance", float(np.max(instance.endurance)), needs)))

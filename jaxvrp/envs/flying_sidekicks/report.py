@@ -14,9 +14,16 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxvrp.envs.flying_sidekicks.instance import LATENESS, Instance
+from jaxvrp.envs.truck_and_drone.ways import TRUCK, Leg, Service, Wait, Ways
 from jaxvrp.io.violations import Violation, summary, violations_of
 
 DRIVE, SERVE, LAUNCH, RECOVER = "drive", "serve", "launch", "recover"
+WAIT, FLY, HOVER = "wait", "fly", "hover"
+
+
+def name_of_drone(drone: int) -> str:
+    """A drone in words."""
+    return f"drone {drone + 1}"
 
 
 class Task(NamedTuple):
@@ -63,6 +70,7 @@ class FlightsReport:
     feasible: bool  # nothing is violated
     cost: float  # the makespan, when the last task is over
     events: tuple[Event, ...]  # by their begin
+    ways: Ways  # the same
     violations: dict[str, Violation]  # one for each of `CONSTRAINTS`
 
     def summary(self) -> str:
@@ -82,15 +90,41 @@ def flights_report(instance: Instance, tasks: Sequence[Task], *, strict: bool = 
     for task in tasks:
         check.follow(task)
     check.close()
+    events = tuple(sorted(check.truck + check.drones, key=lambda event: (event.begin, event.end)))
     report = FlightsReport(
         feasible=not any(check.found.values()),
         cost=check.clock,
-        events=tuple(sorted(check.truck + check.drones, key=lambda event: (event.begin, event.end))),
+        events=events,
+        ways=_ways(events, [name_of_drone(drone) for drone in range(instance.num_drones)]),
         violations=violations_of(check.found),
     )
     if strict and not report.feasible:
         raise ValueError(f"the plan is not feasible: {report.summary()}")
     return report
+
+
+def _ways(events: Sequence[Event], drones: Sequence[str]) -> Ways:
+    """Ways of all vehicles; the truck carries the drones that it has not launched."""
+    place: dict[str, int] = {}
+    away: set[str] = set()
+    legs = []
+    for event in events:
+        if event.drone is not None and event.does == LAUNCH:
+            away.add(event.drone)
+            place[event.drone] = event.node
+        elif event.drone is not None:
+            away.discard(event.drone)
+        if event.does in (DRIVE, FLY):
+            aboard = tuple(each for each in drones if each not in away) if event.who == TRUCK else ()
+            legs.append(Leg(event.who, place.get(event.who, 0), event.node, event.begin, event.end, aboard))
+            place[event.who] = event.node
+    stands = (event for event in events if event.does in (WAIT, HOVER))
+    served = (event for event in events if event.does == SERVE)
+    return Ways(
+        tuple(legs),
+        tuple(Wait(event.who, event.node, event.begin, event.end) for event in stands),
+        tuple(Service(0, event.who, event.node, event.begin, event.begin, event.end) for event in served),
+    )
 
 
 @dataclasses.dataclass
@@ -200,7 +234,7 @@ class _Check:
 
     def _fly(self, drone: int, flight: _Flight, held: float, arrive: float) -> None:
         """What the drone did, launched `held` later than it could be, until it is back at the truck."""
-        who = f"drone {drone + 1}"
+        who = name_of_drone(drone)
         times = [time + held for time in (flight.begin, flight.arrive, flight.leave, arrive)]
         times.append(max(times[-1], self.clock))
         legs = (("fly", flight.customer), ("serve", flight.customer), ("fly", self.here), ("hover", self.here))
@@ -211,7 +245,7 @@ class _Check:
     def _take(self, does: str, time: float, node: int, drone: int | None = None) -> None:
         """The truck does something for a time."""
         if does != "wait" or time > 0:
-            name = None if drone is None else f"drone {drone + 1}"
+            name = None if drone is None else name_of_drone(drone)
             self.truck.append(Event("truck", does, self.clock, self.clock + time, node, name))
         self.clock += time
 

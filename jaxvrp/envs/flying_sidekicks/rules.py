@@ -121,6 +121,7 @@ class State(NotebookStill, struct.PyTreeNode):
 
     instance: Instance  # the problem, padded to the environment's size
     walk: Walk
+    task: jax.Array  # `i32[3]`, kind, node and drone of the last one; `NOTHING` at the start
     served: jax.Array  # `bool[n]`, served, or on a drone's way; the depot and padding from the start
     is_home: jax.Array  # `bool[]`, the truck is at the depot for the last time
     growth: jax.Array  # `f32[]`, of the clock, in the last step
@@ -136,7 +137,8 @@ def reset(instance: Instance) -> State:
     none, nothing = jnp.zeros((), jnp.int32), jnp.zeros((), jnp.float32)
     served = ~instance.exists | (jnp.arange(instance.num_nodes) == 0)
     walk, is_over = begin(instance.num_drones), served.all()
-    return State(instance, walk, served, is_over, nothing, none, nothing, none, none, is_over)
+    task = jnp.array([NOTHING, 0, 0], jnp.int32)
+    return State(instance, walk, task, served, is_over, nothing, none, nothing, none, none, is_over)
 
 
 def num_actions(num_nodes: int, num_drones: int) -> int:
@@ -165,12 +167,14 @@ def advance(state: State, action: jax.Array, num_invalid: jax.Array) -> State:
     instance = state.instance
     kind, node, drone = task_of(action, instance.num_nodes, instance.num_drones)
     walk = perform(instance, state.walk, kind, node, drone)
+    where = jnp.where(kind == RECOVER, state.walk.customer[drone], jnp.where(kind == SERVE, state.walk.stop, node))
     growth = walk.clock - state.walk.clock
     served = state.served | (jnp.arange(instance.num_nodes) == node)
     is_home = state.is_home | ((kind == DRIVE) & (node == 0))
     waited = jnp.where(kind == RECOVER, growth - instance.recovery_time[drone], 0.0)
     return state.replace(
         walk=walk,
+        task=jnp.stack([kind, where, drone]),
         served=served,
         is_home=is_home,
         growth=growth,

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from jaxvrp.envs.truck_and_drone.played import name_of
 from jaxvrp.envs.truck_and_drone.state import State
+from jaxvrp.envs.truck_and_drone.ways import name_of
 from jaxvrp.show import palette, stills
 
 

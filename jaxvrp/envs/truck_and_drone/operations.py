@@ -8,6 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from jaxvrp.envs.truck_and_drone.ways import name_of
+
 STAY_WITH_TRUCK, MEET, FIRST_SERVE = 0, 1, 2
 """Actions of the drone: ride along, or fly on; meet the truck; from here on, fly to serve node 0, 1, ..."""
 
@@ -19,6 +21,12 @@ class Operation(NamedTuple):
     end: int  # the same node where the truck waits for the drone, or comes back for it
     fly: int | None = None  # the customer that the drone serves; None if it rides along
     internal: tuple[int, ...] = ()  # nodes that the truck visits between
+
+
+def action_names(num_nodes: int) -> dict[str, tuple[str, ...]]:
+    """What the actions of drone and truck are called."""
+    places = tuple(map(name_of, range(num_nodes)))
+    return {"drone": ("ride, or fly on", "meet", *(f"fly to {place}" for place in places)), "truck": places}
 
 
 def operations_to_actions(operations: Sequence[Operation]) -> dict[str, np.ndarray]:
@@ -53,3 +61,13 @@ def actions_to_operations(actions: Mapping[str, ArrayLike]) -> list[Operation]:
             start, fly, driven = driven[-1], None, driven[-1:]
         is_drones_turn = meets or not is_drones_turn
     return operations
+
+
+def tours_of(operations: Sequence[Operation]) -> list[list[Operation]]:
+    """Operations cut where they come back to the depot."""
+    tours: list[list[Operation]] = [[]]
+    for operation in operations:
+        tours[-1].append(operation)
+        if operation.end == 0:
+            tours.append([])
+    return tours if tours[-1] else tours[:-1]

@@ -6,12 +6,22 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
+import jax
+import numpy as np
+
 from jaxvrp.envs.truck_and_drone.env import TruckAndDrone
-from jaxvrp.envs.truck_and_drone.instance import Instance, from_origin, origins_of
-from jaxvrp.envs.truck_and_drone.operations import Operation
-from jaxvrp.envs.truck_and_drone.played import Leg, Plan
+from jaxvrp.envs.truck_and_drone.instance import Instance, from_origin
+from jaxvrp.envs.truck_and_drone.operations import (
+    FIRST_SERVE,
+    MEET,
+    STAY_WITH_TRUCK,
+    Operation,
+    actions_to_operations,
+)
+from jaxvrp.envs.truck_and_drone.state import State
+from jaxvrp.envs.truck_and_drone.ways import Leg
+from jaxvrp.episodes import Episode, until_end
 from jaxvrp.io import plan_files
-from jaxvrp.io.origin import told, told_entries
 
 FORMAT = "jaxvrp-tsp-drone-plan-1"
 
@@ -31,21 +41,34 @@ def instance_of(instance: Instance, env: TruckAndDrone) -> Instance:
     return from_origin(instance)
 
 
-def label_episode(instance: Instance, episode: dict[str, Any]) -> dict[str, Any]:
-    """The episode with the times and places of the problem's file."""
-    clock, place = (origin.tolist() for origin in origins_of(instance).values())
-    origins = {**dict.fromkeys(("served_at", "leave", "arrive", "since", "until", "clock"), clock), "position": place}
-    moved = {name: told_entries(episode[name], origins) for name in ("nodes", "legs", "waits", "steps")}
-    return {**episode, **moved, "makespan": told(episode["makespan"], clock)}
+def problem_of(states: State) -> Instance:
+    """The problem of one episode, whose states have a leading time axis."""
+    return jax.tree.map(lambda leaf: np.asarray(leaf)[0], states.instance)
 
 
-def common_entries(plan: Plan) -> dict[str, Any]:
-    """What every plan says first."""
-    return {
-        "format": FORMAT,
-        "feasible": plan.report.feasible,
-        "violations": plan_files.broken(plan.report.violations),
-    }
+def operations_of(states: State) -> list[Operation]:
+    """The operations of one episode, up to its end; leaves of `states` are `[T+1, ...]`.
+
+    Raises:
+        ValueError: the states have no leading time axis, or more than one.
+    """
+    states = until_end(states)
+    return actions_to_operations(_actions_of(states, len(states.step) - 1))
+
+
+def _actions_of(states: State, last: int) -> dict[str, np.ndarray]:
+    """The actions that were executed in the first `last` steps of one episode, `{role: i64[last, 1]}`."""
+    is_away, before = np.asarray(states.is_away)[1 : last + 1], np.asarray(states.is_away)[:last]
+    customer, node = (np.asarray(leaf)[1 : last + 1] for leaf in (states.drone_customer, states.truck_node))
+    launched, met = is_away & ~before, before & ~is_away
+    drone = np.where(launched, FIRST_SERVE + customer, np.where(met, MEET, STAY_WITH_TRUCK))
+    truck = np.where(np.asarray(states.is_drones_turn)[:last], 0, node)
+    return {"drone": drone[:, None], "truck": truck[:, None]}
+
+
+def common_entries(report: Any) -> dict[str, Any]:
+    """What every plan says first, by the report of its checker."""
+    return {"format": FORMAT, "feasible": report.feasible, "violations": plan_files.broken(report.violations)}
 
 
 def routes(operations: Sequence[Operation], number: str = "") -> dict[str, list[int]]:
@@ -63,7 +86,7 @@ def as_json(operation: Operation) -> dict[str, Any]:
     return {"start": start, "fly": fly, "internal": list(internal), "end": end}
 
 
-def way(plan: Plan, leg: Leg) -> dict[str, Any]:
+def way(leg: Leg) -> dict[str, Any]:
     """A way as in a plan, see `COLUMNS`."""
     return {
         "who": leg.who,
@@ -71,6 +94,13 @@ def way(plan: Plan, leg: Leg) -> dict[str, Any]:
         "arrive": leg.arrive,
         "from": leg.origin,
         "to": leg.node,
-        "serves": plan.serves(leg),
+        "serves": leg.serves,
         "with_drone": bool(leg.carries),
     }
+
+
+def with_actions(episode: Episode) -> Episode:
+    """A whole episode with its actions, those that were executed if they are not known."""
+    if episode.actions is not None:
+        return episode
+    return episode.replace(actions=_actions_of(episode.states, len(episode.states.step) - 1))

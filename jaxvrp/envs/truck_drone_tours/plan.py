@@ -8,16 +8,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 
 from jaxvrp.envs.truck_and_drone.inspection import flown_customers, least_legs
-from jaxvrp.envs.truck_and_drone.plan import COLUMNS, as_json, common_entries, routes, way
-from jaxvrp.envs.truck_and_drone.played import operations_of
+from jaxvrp.envs.truck_and_drone.operations import tours_of
+from jaxvrp.envs.truck_and_drone.plan import COLUMNS, as_json, common_entries, operations_of, routes, way
 from jaxvrp.envs.truck_drone_tours.env import TruckDroneTours
-from jaxvrp.envs.truck_drone_tours.played import from_operations
 from jaxvrp.envs.truck_drone_tours.problem.instance import Instance, load
 from jaxvrp.envs.truck_drone_tours.problem.kuo import assumed_by_kuo, read_kuo
+from jaxvrp.envs.truck_drone_tours.problem.report import tours_report
 from jaxvrp.episodes import Episode
 from jaxvrp.io.problem_files import FileFormat, read_problems
 from jaxvrp.plausible import degrees, extent, out_of_reach, paces
@@ -62,15 +61,16 @@ def plan_of(instance: Instance, episode: Episode) -> dict[str, Any]:
     Raises:
         ValueError: the states are of no or of several episodes.
     """
-    plan = from_operations(jax.tree.map(np.asarray, instance), operations_of(episode.states))
-    numbered = list(enumerate(plan.tours, 1))
+    tours = tours_of(operations_of(episode.states))
+    report, numbered = tours_report(instance, tours), list(enumerate(tours, 1))
     return {
-        **common_entries(plan),
-        "cost": plan.report.cost,
+        **common_entries(report),
+        "cost": report.cost,
         "routes": {name: route for number, tour in numbered for name, route in routes(tour, f" {number}").items()},
-        "tours": [[as_json(each) for each in tour] for tour in plan.tours],
+        "tours": [[as_json(each) for each in tour] for tour in tours],
         "ways": [
-            {"tour": leg.tour + 1, **way(plan, leg)} for leg in sorted(plan.legs, key=lambda leg: (leg.tour, leg.leave))
+            {"tour": leg.tour + 1, **way(leg)}
+            for leg in sorted(report.ways.legs, key=lambda leg: (leg.tour, leg.leave))
         ],
     }
 

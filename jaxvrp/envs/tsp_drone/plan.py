@@ -7,16 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 
 from jaxvrp.envs.truck_and_drone.inspection import flown_customers, least_legs
 from jaxvrp.envs.truck_and_drone.instance import Instance
 from jaxvrp.envs.truck_and_drone.operations import Operation
-from jaxvrp.envs.truck_and_drone.plan import as_json, common_entries, routes, way
-from jaxvrp.envs.truck_and_drone.played import operations_of
+from jaxvrp.envs.truck_and_drone.plan import as_json, common_entries, operations_of, routes, way
 from jaxvrp.envs.tsp_drone.env import TspDrone
-from jaxvrp.envs.tsp_drone.played import from_operations
 from jaxvrp.envs.tsp_drone.problem.agatz import begins_like_agatz, read_agatz
 from jaxvrp.envs.tsp_drone.problem.instance import load
 from jaxvrp.envs.tsp_drone.problem.murray_chu import ENDURANCES, FILES, NODES, read_murray_chu
@@ -81,14 +78,13 @@ def plan_of(instance: Instance, episode: Episode) -> dict[str, Any]:
         ValueError: the states are of no or of several episodes.
     """
     operations = operations_of(episode.states)
-    problem = jax.tree.map(np.asarray, instance)
-    plan = from_operations(problem, operations, allow_revisits=episode.env.allow_revisits)
+    report = solution_report(instance, operations, allow_revisits=episode.env.allow_revisits)
     return {
-        **common_entries(plan),
-        "makespan": plan.report.cost,
-        "routes": routes(plan.tours[0]),
+        **common_entries(report),
+        "makespan": report.cost,
+        "routes": routes(report.operations),
         "operations": [as_json(each) for each in operations],
-        "ways": [way(plan, leg) for leg in sorted(plan.legs, key=lambda leg: leg.leave)],
+        "ways": [way(leg) for leg in sorted(report.ways.legs, key=lambda leg: leg.leave)],
     }
 
 

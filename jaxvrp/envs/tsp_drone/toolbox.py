@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-import functools
-
-from jaxvrp.envs.truck_and_drone import notebook, replay
-from jaxvrp.envs.truck_and_drone.plan import COLUMNS, instance_of, label_episode, parameters_of
+from jaxvrp.envs.truck_and_drone import notebook
+from jaxvrp.envs.truck_and_drone.plan import COLUMNS, instance_of, parameters_of
 from jaxvrp.envs.tsp_drone import plan
-from jaxvrp.envs.tsp_drone.pictures.draw import render_episode, render_of_file
-from jaxvrp.envs.tsp_drone.played import from_operations
-from jaxvrp.envs.tsp_drone.reasons import reasons_of
+from jaxvrp.envs.tsp_drone.story import story_of
 from jaxvrp.io import plan_files
-from jaxvrp.toolbox import InstanceFiles, ProblemSet, ReplayKind, Toolbox
-
-REPLAY = ReplayKind(
-    functools.partial(replay.export_episode, from_operations, lambda states: [0] * len(states.step), reasons_of),
-    replay.check_episode,
-    replay.SCRIPT,
-)
+from jaxvrp.toolbox import InstanceFiles, ProblemSet, Toolbox
 
 TOOLBOX = Toolbox(
-    renderer=render_episode,
-    replay=REPLAY,
+    story=story_of,
     instances=InstanceFiles(
         read=plan.read_instances,
         assumed=plan.assumed,
@@ -30,8 +19,6 @@ TOOLBOX = Toolbox(
         inspect=plan.inspect,
         write_plan=plan_files.table_writer("ways", COLUMNS),
         instance=instance_of,
-        label_episode=label_episode,
-        draw=render_of_file,
         recompute=plan.recompute,
     ),
     still=notebook.draw_state,

@@ -1,6 +1,7 @@
 """The episode format: what is exported is what was played, files come back as they were, and damage is one line."""
 
 import copy
+import itertools
 import json
 import subprocess
 import sys
@@ -85,26 +86,30 @@ def test_padding_is_not_told(episodes):
 
 def test_truck_and_drone_go_where_the_states_say(sorties, episodes):
     env, states, _, _ = sorties
-    episode, steps = episodes["tsp_drone"], episodes["tsp_drone"]["steps"]
-    assert show.export_episode(from_states(env, states))["steps"] == steps
-    assert len(episode["nodes"]) == 6, "padding is not told"
-    place = np.array([node["position"] for node in episode["nodes"]])
-    length = {"truck": 0.0, "drone": 0.0}
-    for leg in episode["legs"]:
-        length[leg["who"]] += np.linalg.norm(place[leg["to"]] - place[leg["from"]])
-    assert length["truck"] == pytest.approx(float(states.totals.truck_distance[-1]), rel=1e-5)
-    assert length["drone"] == pytest.approx(float(states.totals.drone_flight[-1]), rel=1e-5)
-    waited = {"truck": 0.0, "drone": 0.0}
-    for wait in episode["waits"]:
-        waited[wait["who"]] += wait["until"] - wait["since"]
-    for who, time in waited.items():
-        assert time == pytest.approx(float(getattr(states.totals, f"waiting_{who}")[-1]), abs=1e-4)
-    assert episode["makespan"] == pytest.approx(float(states.clock[-1]), rel=1e-6)
-    assert steps[-1]["clock"] == pytest.approx(episode["makespan"]) and steps[-1]["served"] == 5
-    by_drone = [node["served_by"] for node in episode["nodes"]].count("drone")
-    assert by_drone == int(states.totals.served_by_drone[-1]) > 0
-    clocks = [step["clock"] for step in steps]
-    assert clocks == sorted(clocks)
+    episode, story = episodes["tsp_drone"], episodes["tsp_drone"]["story"]
+    assert show.export_episode(from_states(env, states))["steps"] == episode["steps"]
+    assert len(story["places"]) == 6, "padding is not told"
+    driven, carried = (
+        sum(np.linalg.norm(np.subtract(end, start)) for (_, start), (_, end) in itertools.pairwise(vehicle["track"]))
+        for vehicle in story["vehicles"]
+    )
+    totals = states.totals
+    assert driven == pytest.approx(float(totals.truck_distance[-1]), rel=1e-5)
+    aboard = {(bar["begin"], bar["end"]) for bar in story["charts"][0]["rows"][1]["bars"] if bar["look"] == "aboard"}
+    track = story["vehicles"][1]["track"]
+    flown = sum(
+        np.linalg.norm(np.subtract(end, start))
+        for (since, start), (until, end) in itertools.pairwise(track)
+        if (since, until) not in aboard
+    )
+    assert flown == pytest.approx(float(totals.drone_flight[-1]), rel=1e-5) and flown <= carried
+    for who, row in zip(("truck", "drone"), story["charts"][0]["rows"], strict=True):
+        waited = sum(bar["end"] - bar["begin"] for bar in row["bars"] if bar["look"] == "waits")
+        assert waited == pytest.approx(float(getattr(totals, f"waiting_{who}")[-1]), abs=1e-4)
+    assert story["span"][1] == pytest.approx(float(states.clock[-1]), rel=1e-6)
+    assert story["clocks"][-1] == pytest.approx(story["span"][1]) and story["clocks"] == sorted(story["clocks"])
+    by_drone = [place["standings"][-1]["vehicle"] for place in story["places"][1:]].count(1)
+    assert by_drone == int(totals.served_by_drone[-1]) > 0
 
 
 @pytest.mark.slow
@@ -216,13 +221,13 @@ def put(value, *path):
         (
             "pcb",
             put("chess", "kind"),
-            "kind is 'chess'; it must be one of: darp, dispatch, pcb, tsp_drone; one of your own: import "
+            "kind is 'chess'; it must be one of: darp, dispatch, pcb; one of your own: import "
             "what registers it",
         ),
         (
             "pcb",
             put("c" * 3000, "kind"),
-            f"kind is '{'c' * 35} ...; it must be one of: darp, dispatch, pcb, tsp_drone",
+            f"kind is '{'c' * 35} ...; it must be one of: darp, dispatch, pcb",
         ),
         ("pcb", put([], "agents"), "agents has 0 entries; it must have at least 1"),
         ("pcb", without("outline"), "outline is missing"),
@@ -251,8 +256,11 @@ def put(value, *path):
         ),
         ("dispatch", put([], "vehicles", 1, "track"), "vehicles[1].track has 0 entries; it must have at least 1"),
         ("dispatch", put([None], "steps", 0, "offers"), "steps[0].offers has 1 entries; it must have 2"),
-        ("tsp_drone", put("bird", "legs", 0, "who"), "legs[0].who is 'bird'; it must be one of: truck, drone"),
-        ("tsp_drone", put(6, "waits", 0, "node"), "waits[0].node is 6; it must be a whole number from 0 to 5"),
+        (
+            "tsp_drone",
+            put("bird", "story", "vehicles", 0, "kind"),
+            "story.vehicles[0].kind is 'bird'; it must be one of: truck, drone",
+        ),
     ],
 )
 def test_damage_is_one_line_with_the_place(kind, damage, says, episodes, tmp_path, capsys, monkeypatch):
@@ -321,7 +329,7 @@ def test_the_command_needs_no_learner_and_no_matplotlib(board, tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"wrote {tmp_path / 'board.html'}\n"
     assert done.stderr.startswith(
-        f"error: {tmp_path / 'chess.json'}: kind is 'chess'; it must be one of: darp, dispatch, flying_sidekicks, pcb, "
+        f"error: {tmp_path / 'chess.json'}: kind is 'chess'; it must be one of: darp, dispatch, pcb; "
     )
     assert done.stderr.count("\n") == 1
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from jaxvrp.envs.truck_and_drone.instance import LATENESS
 from jaxvrp.envs.truck_and_drone.operations import Operation
+from jaxvrp.envs.truck_and_drone.ways import DRONE, TRUCK, Leg, Service, Wait, Ways, is_wait
 from jaxvrp.envs.truck_drone_tours.problem.instance import Instance
 from jaxvrp.io.violations import Violation, summary, violations_of
 
@@ -42,18 +43,6 @@ TOUR_CONSTRAINTS = (
 """
 
 
-@dataclasses.dataclass(frozen=True)
-class Service:
-    """A customer is served."""
-
-    tour: int
-    by: str  # `"truck"` or `"drone"`
-    node: int
-    arrive: float
-    begin: float  # after the wait for its window
-    leave: float  # the truck's, after meeting and launch; the drone's, after service
-
-
 @dataclasses.dataclass(frozen=True, eq=False)
 class ToursReport:
     """What `tours_report` found."""
@@ -62,7 +51,7 @@ class ToursReport:
     cost: float  # money
     truck_distance: float
     drone_distance: float  # of sorties; on board it is free
-    services: tuple[Service, ...]  # by tour, in the order of operations; in one, the truck's first
+    ways: Ways  # services by tour, in the order of operations; in one, the drone's first
     end: np.ndarray  # `f64[tours]`, when truck and drone are back
     violations: dict[str, Violation]  # one for each of `TOUR_CONSTRAINTS`
 
@@ -89,7 +78,7 @@ def tours_report(instance: Instance, tours: Tours, *, strict: bool = False) -> T
         cost=float(instance.truck_price) * check.driven + float(instance.drone_price) * check.flown,
         truck_distance=check.driven,
         drone_distance=check.flown,
-        services=tuple(check.services),
+        ways=Ways(tuple(check.legs), tuple(check.waits), tuple(check.services)),
         end=np.array(check.ends, np.float64),
         violations=violations_of(found),
     )
@@ -113,6 +102,8 @@ class _Check:
         self.launch, self.recovery = float(instance.launch_time), float(instance.recovery_time)
         self.found: dict[str, list[int]] = {name: [] for name in TOUR_CONSTRAINTS}
         self.served: set[int] = set()
+        self.legs: list[Leg] = []
+        self.waits: list[Wait] = []
         self.services: list[Service] = []
         self.ends: list[float] = []
         self.driven = self.flown = 0.0
@@ -131,7 +122,7 @@ class _Check:
             self.found["open_tour"].append(here)
         self.ends.append(clock)
         services = self.services[first:]
-        if services and not any(each.by == "truck" for each in services):
+        if services and not any(each.by == TRUCK for each in services):
             self.found["idle_truck"].append(services[0].node)
         customers = [each.node for each in services]
         if self.demand[customers].sum() > float(self.instance.truck_capacity) * (1 + LATENESS):
@@ -152,23 +143,32 @@ class _Check:
     def _operation(self, number: int, operation: Operation, clock: float) -> float:
         """When the truck has served at its end."""
         start, end, fly, internal = operation
-        back = None
+        back, here, aboard = None, start, (DRONE,) if fly is None else ()
         if fly is not None:
-            clock = max(clock + self.launch, self.opens[fly] - self.drone_pace * self.distance[start, fly])
+            ready = self.opens[fly] - self.drone_pace * self.distance[start, fly]
+            clock = self._wait(number, TRUCK, start, clock + self.launch, ready)
             back = self._sortie(number, operation, clock)
-        here = start
         for node in internal:
-            clock = self._serve(number, "truck", node, self._driven(here, node, clock))
+            clock = self._serve(number, node, self._driven(number, (here, node), clock, aboard))
             here = node
-        clock = self._driven(here, end, clock)
+        clock = self._driven(number, (here, end), clock, aboard)
         if back is not None:
-            clock = max(clock, back) + self.recovery
-        return clock if end == 0 else self._serve(number, "truck", end, clock)
+            self._wait(number, DRONE, end, back, clock)
+            clock = self._wait(number, TRUCK, end, clock, back) + self.recovery
+        return clock if end == 0 else self._serve(number, end, clock)
 
-    def _driven(self, start: int, end: int, clock: float) -> float:
+    def _wait(self, number: int, who: str, node: int, since: float, until: float) -> float:
+        """When the wait is over."""
+        if is_wait(since, until):
+            self.waits.append(Wait(who, node, float(since), float(until), number))
+        return float(max(since, until))
+
+    def _driven(self, number: int, way: tuple[int, int], clock: float, aboard: tuple[str, ...]) -> float:
         """When the truck arrives."""
-        self.driven += self.distance[start, end]
-        return float(clock + self.truck_pace * self.distance[start, end])
+        self.driven += self.distance[way]
+        arrive = float(clock + self.truck_pace * self.distance[way])
+        self.legs.append(Leg(TRUCK, *way, clock, arrive, aboard, serves=way[1] != 0, tour=number))
+        return arrive
 
     def _sortie(self, number: int, operation: Operation, clock: float) -> float:
         """When the drone is at the end of a sortie that it begins at `clock`."""
@@ -182,9 +182,20 @@ class _Check:
         self.flown += sum(legs)
         if self.drone_pace * sum(legs) + self.service[fly] > float(self.instance.endurance) * (1 + LATENESS):
             self.found["endurance"].append(fly)
-        return float(self._serve(number, "drone", fly, clock + self.drone_pace * legs[0]) + self.drone_pace * legs[1])
+        arrive = float(clock + self.drone_pace * legs[0])
+        leave = float(arrive + self.service[fly])
+        back = float(leave + self.drone_pace * legs[1])
+        self._note_service(number, DRONE, fly, arrive)
+        self.legs.append(Leg(DRONE, start, fly, clock, arrive, serves=True, tour=number))
+        self.legs.append(Leg(DRONE, fly, end, leave, back, tour=number))
+        return back
 
-    def _serve(self, number: int, by: str, node: int, arrive: float) -> float:
+    def _serve(self, number: int, node: int, arrive: float) -> float:
+        """When the truck has served a customer."""
+        self._wait(number, TRUCK, node, arrive, self.opens[node])
+        return self._note_service(number, TRUCK, node, arrive)
+
+    def _note_service(self, number: int, by: str, node: int, arrive: float) -> float:
         """When service of a customer is over."""
         begin = max(arrive, self.opens[node])
         if node in self.served or node == 0:

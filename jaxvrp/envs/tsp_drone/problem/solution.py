@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from jaxvrp.envs.truck_and_drone.instance import Instance
 from jaxvrp.envs.truck_and_drone.matrices import Matrices
 from jaxvrp.envs.truck_and_drone.operations import Operation
+from jaxvrp.envs.truck_and_drone.ways import DRONE, TRUCK, Leg, Service, Wait, Ways, is_wait
 from jaxvrp.io.violations import Violation, summary, violations_of
 
 CONSTRAINTS = ("unserved", "unknown_node", "chain", "open_tour", "duplicates", "meeting", "revisits", "no_fly", "range")
@@ -43,6 +44,7 @@ class SolutionReport:
     end: np.ndarray  # `f64[operations]`, the clock when both go on
     truck_arrival: np.ndarray  # `f64[operations]`, when the truck has reached the end
     drone_arrival: np.ndarray  # `f64[operations]`, when the drone has; the same where it rides
+    ways: Ways
     violations: dict[str, Violation]  # one for each of `CONSTRAINTS`
 
     def summary(self) -> str:
@@ -91,19 +93,54 @@ def solution_report(
     times = np.array([problem.times(operation) for operation in known], np.float64).reshape(-1, 3)
     end = np.cumsum(times[:, 2])
     begin = end - times[:, 2]
+    arrivals = begin[:, None] + times[:, :2]
     report = SolutionReport(
         feasible=not any(found.values()),
         cost=float(end[-1]) if len(end) else 0.0,
         operations=known,
         begin=begin,
         end=end,
-        truck_arrival=begin + times[:, 0],
-        drone_arrival=begin + times[:, 1],
+        truck_arrival=arrivals[:, 0],
+        drone_arrival=arrivals[:, 1],
+        ways=_ways(problem, known, begin, arrivals),
         violations=violations_of(found),
     )
     if strict and not report.feasible:
         raise ValueError(f"the plan is not feasible: {report.summary()}")
     return report
+
+
+def _ways(problem: Matrices, operations: Sequence[Operation], begin: np.ndarray, arrivals: np.ndarray) -> Ways:
+    """Legs, waits and services; `begin` is `f64[operations]`, `arrivals` of truck and drone `f64[operations, 2]`."""
+    legs: list[Leg] = []
+    waits: list[Wait] = []
+    served: dict[int, Service] = {}
+    flown = {operation.fly for operation in operations}
+    for operation, start, times in zip(operations, begin.tolist(), arrivals.tolist(), strict=True):
+        for leg in _legs(problem, operation, start):
+            by_drone = leg.node in flown
+            serves = leg.node != 0 and leg.node not in served and leg.who == (DRONE if by_drone else TRUCK)
+            if serves:
+                served[leg.node] = Service(0, leg.who, leg.node, leg.arrive, leg.arrive, leg.arrive)
+            legs.append(leg._replace(serves=serves))
+        both = zip((TRUCK, DRONE), times, strict=True)
+        waits += [Wait(who, operation.end, time, max(times)) for who, time in both if is_wait(time, max(times))]
+    return Ways(tuple(legs), tuple(waits), tuple(served.values()))
+
+
+def _legs(problem: Matrices, operation: Operation, begin: float) -> Iterator[Leg]:
+    start, end, fly, internal = operation
+    leave = begin if fly is None else begin + problem.launch_time
+    clock, here, aboard = leave, start, (DRONE,) if fly is None else ()
+    for node in (*internal, end):
+        if node != here:
+            arrive = clock + float(problem.truck[here, node])
+            yield Leg(TRUCK, here, node, clock, arrive, aboard)
+            clock, here = arrive, node
+    if fly is not None:
+        there = leave + float(problem.drone[start, fly])
+        yield Leg(DRONE, start, fly, leave, there)
+        yield Leg(DRONE, fly, end, there, there + float(problem.drone[fly, end]))
 
 
 def _known(operations: Sequence[Operation], problem: Matrices, found: dict[str, list[int]]) -> list[Operation]:

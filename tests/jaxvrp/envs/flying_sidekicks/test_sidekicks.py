@@ -3,7 +3,6 @@
 import csv
 import dataclasses
 import functools
-import itertools
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +12,7 @@ import pytest
 import jaxvrp
 from benchmarks.quality.tsp_drone import sidekicks
 from benchmarks.reference.tsp_drone import least_makespan as tsp_drone_makespan
-from jaxvrp import registry, show
+from jaxvrp import show
 from jaxvrp.actor import RandomActor
 from jaxvrp.envs import tsp_drone
 from jaxvrp.envs.flying_sidekicks import (
@@ -27,9 +26,8 @@ from jaxvrp.envs.flying_sidekicks import (
     rules,
     save,
 )
-from jaxvrp.envs.flying_sidekicks import replay as replays
 from jaxvrp.envs.flying_sidekicks.instance import as_float32, check, trim
-from jaxvrp.envs.flying_sidekicks.plan import plan_of, read_instances, recompute, row_of, tasks_of
+from jaxvrp.envs.flying_sidekicks.plan import KINDS, plan_of, read_instances, recompute, row_of, tasks_of
 from jaxvrp.envs.truck_and_drone import chains
 from jaxvrp.episodes import record_episodes
 from jaxvrp.io.command_line import UserError
@@ -217,7 +215,7 @@ def test_masks_allow_plans_of_least_makespan(murray_raj, name):
     tasks = published_tasks({**PUBLISHED, **SEARCHED}[name])
     # Driving on serves.
     tasks = [task for task, after in zip(tasks, [*tasks[1:], None], strict=True) if not is_implied(task, after)]
-    kind = np.array([replays.KINDS[task.kind] for task in tasks])
+    kind = np.array([KINDS[task.kind] for task in tasks])
     node = [task.node if task.kind in ("drive", "launch") else 0 for task in tasks]
     drone = [task.drone or 0 for task in tasks]
     # With room for three drones, so that all plans share programs.
@@ -323,7 +321,7 @@ def tasks_by_action(search, moment):
     tasks |= {task: after for task, after in search.tasks(served) if task[0] == "drive"}
     size = search.given.num_nodes, search.given.num_drones
     numbers = {
-        (kind, node, drone): (replays.KINDS[kind], node if kind in ("drive", "launch") else 0, drone or 0)
+        (kind, node, drone): (KINDS[kind], node if kind in ("drive", "launch") else 0, drone or 0)
         for kind, node, drone in tasks
     }
     return {int(rules.action_of(*map(np.array, numbers[task]), *size)): tasks[task] for task in tasks}
@@ -465,16 +463,18 @@ def test_a_searched_plan_is_replayed_drawn_and_written(tmp_path):
     env = jaxvrp.make("flying_sidekicks", num_nodes=6, num_drones=3)
     *_, found = annealing.search_episode(env, pad(instance, 6, 3), jax.random.key(0), 0.1)
     played = jax.device_get(found.episode())
-    states, episode = played.states, show.export_episode(played)
-    assert show.check(episode) is None
-    assert episode["makespan"] == pytest.approx(found.cost, rel=1e-5) and episode["verdict"] == "feasible"
+    episode, story = show.export_episode(played), show.story_of(played)
+    assert show.check(episode) is None and show.export_episode(played.replace(actions=None)) == episode
+    assert story.span[1] == pytest.approx(found.cost, rel=1e-5) and story.verdict == "feasible"
     assert [step["action"]["truck"] for step in episode["steps"][:-1]] == found.actions["truck"].tolist()
-    assert all(node["served_by"] for node in episode["nodes"][1:]) and len(episode["nodes"]) == 5
-    for who in episode["vehicles"]:
-        ways = [leg for leg in episode["legs"] if leg["who"] == who or who in leg["carries"]]
-        ways.sort(key=lambda leg: leg["leave"])
-        assert all(a["to"] == b["from"] and a["arrive"] <= b["leave"] + 1e-5 for a, b in itertools.pairwise(ways))
-    registry.toolbox_of(env).renderer(env, states, tmp_path / "plan.svg")
+    assert all(place.standings[-1].name == "served" for place in story.places[1:]) and len(story.places) == 5
+    for vehicle in story.vehicles:
+        # Each leg begins where the one before ended, and not earlier.
+        (_, start), *ends = vehicle.track
+        assert [time for time, _ in ends] == sorted(time for time, _ in ends)
+        places = [start, *(place for _, place in ends)]
+        assert all(places[at] == places[at + 1] for at in range(0, len(places) - 1, 2)), vehicle.name
+    show.save(played, tmp_path / "plan.svg")
     assert "drone 3" in (tmp_path / "plan.svg").read_text()
     plan = plan_of(instance, played)
     assert plan["feasible"] and plan["makespan"] == pytest.approx(found.cost, rel=1e-5)

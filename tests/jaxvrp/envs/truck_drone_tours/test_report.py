@@ -44,7 +44,7 @@ def line(**changes):
 
 def times(report):
     """When service begins and ends, by node."""
-    return {each.node: (each.begin, each.leave) for each in report.services}
+    return {each.node: (each.begin, each.leave) for each in report.ways.services}
 
 
 def test_money_is_paid_for_the_ways_of_truck_and_drone():

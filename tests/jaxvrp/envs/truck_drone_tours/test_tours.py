@@ -8,23 +8,23 @@ import numpy as np
 import pytest
 
 import jaxvrp
+from jaxvrp import show
 from jaxvrp.actor import RandomActor
 from jaxvrp.envs import tsp_drone
-from jaxvrp.envs.truck_and_drone import plan_figure
 from jaxvrp.envs.truck_and_drone.env import DRONE, TRUCK
 from jaxvrp.envs.truck_and_drone.greedy import NearestNeighbourActor
 from jaxvrp.envs.truck_and_drone.instance import void_beyond
-from jaxvrp.envs.truck_and_drone.operations import Operation
-from jaxvrp.envs.truck_and_drone.played import operations_of
-from jaxvrp.envs.truck_drone_tours import make_instance, operations_to_actions, pad, played
-from jaxvrp.envs.truck_drone_tours.baselines.annealing import tours_of
+from jaxvrp.envs.truck_and_drone.operations import Operation, tours_of
+from jaxvrp.envs.truck_and_drone.plan import operations_of
+from jaxvrp.envs.truck_drone_tours import make_instance, operations_to_actions, pad
+from jaxvrp.envs.truck_drone_tours.baselines.annealing import tours_of as tours_of_codes
 from jaxvrp.envs.truck_drone_tours.baselines.planner import AnnealedToursActor
 from jaxvrp.envs.truck_drone_tours.problem.instance import check
 from jaxvrp.envs.truck_drone_tours.problem.report import tours_report
 from jaxvrp.envs.truck_drone_tours.reasons import Why, reasons_of
-from jaxvrp.envs.truck_drone_tours.toolbox import TOOLBOX, render_episode
+from jaxvrp.envs.truck_drone_tours.story import story_of
+from jaxvrp.envs.truck_drone_tours.toolbox import TOOLBOX
 from jaxvrp.episodes import from_states, play_episodes, record_episodes
-from jaxvrp.show import export_episode
 
 NODES, EPISODES = 8, 64
 # Two tandems. The first launches its drone at the depot, which waits 3 at customer 2 for the truck.
@@ -71,7 +71,7 @@ def test_every_play_serves_everybody_and_passes_the_report(env, episodes):
     sorties = 0
     for row in range(EPISODES):
         episode = jax.tree.map(lambda leaf: leaf[:, row], whole)  # noqa: B023
-        tours = played.tours_of(operations_of(episode))
+        tours = tours_of(operations_of(episode))
         report = tours_report(jax.tree.map(lambda leaf: leaf[row], instances), tours)  # noqa: B023
         assert report.feasible, report.summary()
         metrics = {name: float(values[-1, row]) for name, values in timesteps.metrics.items()}
@@ -119,7 +119,7 @@ def test_the_planner_plays_what_it_annealed(env, episodes):
     for row in range(count):
         instance = jax.device_get(jax.tree.map(lambda leaf: leaf[row], instances))  # noqa: B023
         codes = np.asarray(carry[0].codes[row])
-        report = tours_report(instance, tours_of(codes, NODES), strict=True)
+        report = tours_report(instance, tours_of_codes(codes, NODES), strict=True)
         way = np.linalg.norm(instance.locs - instance.locs[0], axis=1)[codes % NODES]
         reach = np.maximum.reduceat(way, np.flatnonzero(codes % NODES == 0))
         assert (np.diff(reach) <= 0).all()
@@ -161,30 +161,42 @@ def episode(instance):
 def test_a_plan_by_hand(instance, episode):
     """The launch is held back until 5, so that the drone is at customer 1 when it opens, at 8."""
     _, states = episode
-    assert states.done[-1] and played.tours_of(operations_of(states)) == TOURS
+    assert states.done[-1] and tours_of(operations_of(states)) == TOURS
     # Held until 5, there at 8, served at 10, at customer 2 at 11.5; the truck is there at 8, and serves from 12.5 on.
-    plan = played.from_operations(instance, [operation for tour in TOURS for operation in tour])
-    assert plan.report.feasible and plan.served_at[1:].tolist() == [8.0, 12.5, 4.0, 8.0]
-    assert [(each.tour, each.who, each.node, each.since, each.until) for each in plan.waits] == [
+    report = tours_report(instance, TOURS)
+    services = [report.ways.server[node] for node in range(1, 5)]
+    assert report.feasible and [service.begin for service in services] == [8.0, 12.5, 4.0, 8.0]
+    assert [(each.tour, each.who, each.node, each.since, each.until) for each in report.ways.waits] == [
         (0, TRUCK, 0, 1.0, 5.0),
         (0, TRUCK, 2, 8.0, 11.5),
     ]
-    assert plan.served_in[1:].tolist() == [0, 0, 1, 1]
+    assert [service.tour for service in services] == [0, 0, 1, 1]
     cost = 3 + 3 + 0.1 * (6 + 3) + 4 + 4 + 0.1 * (2 + 2)
-    np.testing.assert_allclose([states.tours.cost[-1], plan.report.cost], cost, rtol=1e-6)
-    assert plan.place(DRONE, 6.5, 0).tolist() == [3, 0] and plan.place(TRUCK, 2.0, 1).tolist() == [-2, 0]
+    np.testing.assert_allclose([states.tours.cost[-1], report.cost], cost, rtol=1e-6)
 
 
-def test_figures_have_a_colour_for_each_tandem(instance, episode, tmp_path):
+def test_the_story_has_a_colour_for_each_tandem(instance, episode, tmp_path):
     env, states = episode
-    plan = played.from_operations(instance, [operation for tour in TOURS for operation in tour])
-    picture = plan_figure.lay_out(plan)
-    colours = {line.get_color() for line in picture.map.lines if len(line.get_xdata()) == 2}
-    assert {plan_figure.SERIES[0], plan_figure.SERIES[1]} <= colours
-    labels = [label.get_text() for label in picture.chart.get_yticklabels()]
-    assert set(labels) == {"truck 1", "drone 1", "truck 2", "drone 2"}
-    assert plan_figure.summary(plan) == "cost 15.3   |   2 tours   |   2 sorties"
-    render_episode(env, states, tmp_path / "plan.svg")
+    story = story_of(from_states(env, states), instance)
+    assert [(vehicle.name, vehicle.colour) for vehicle in story.vehicles] == [
+        ("truck 1", 0),
+        ("drone 1", 0),
+        ("truck 2", 1),
+        ("drone 2", 1),
+    ]
+    assert [row.label for row in story.charts[0].rows] == [vehicle.name for vehicle in story.vehicles]
+    assert dict(story.summary) == {
+        "cost": "15.3",
+        "tours": "2",
+        "by drone": "2 of 4",
+        "truck waits": "7.50",
+        "drone waits": "0",
+    }
+    assert story.is_feasible and story.span[0] == 0.0
+    turns = [vehicle.turns for vehicle in story.vehicles]
+    assert turns[0] == turns[1] and turns[2] == turns[3] and turns[0][-1][0] == turns[2][0][0] == 5
+    assert turns[2][0][1] == 0.0 and turns[0][-1][1] == story.clocks[5]
+    show.save(from_states(env, states), tmp_path / "plan.svg")
     assert (tmp_path / "plan.svg").stat().st_size > 1000
     assert "4 tandems left, truck at depot, drone away to customer 4" in TOOLBOX.still(
         jax.tree.map(lambda leaf: leaf[9], states)
@@ -193,10 +205,8 @@ def test_figures_have_a_colour_for_each_tandem(instance, episode, tmp_path):
 
 def test_a_replay_has_the_tours(episode):
     env, states = episode
-    shown = export_episode(from_states(env, states))
-    assert {leg["tour"] for leg in shown["legs"]} == {0, 1}
-    assert [step["tour"] for step in shown["steps"]] == sorted(step["tour"] for step in shown["steps"])
-    assert shown["verdict"] == "feasible" and shown["cost"] == pytest.approx(15.3)
+    shown = show.export_episode(from_states(env, states))
+    assert shown["story"]["is_feasible"] and shown["kind"] == "truck_drone_tours"
     # At the first turn of the second tandem.
     assert dict(shown["steps"][5]["why"]["drone"][0])["served already"] == [3, 4]
     whys = {text for step in shown["steps"] for rows in step["why"].values() for row in rows for text, _ in row}

@@ -11,7 +11,7 @@ import pytest
 
 from jaxvrp import registry
 from jaxvrp.envs.truck_and_drone.instance import as_float32
-from jaxvrp.envs.truck_and_drone.played import operations_of
+from jaxvrp.envs.truck_and_drone.plan import operations_of
 from jaxvrp.envs.tsp_drone import Operation, make, make_instance, read_one_line, solution_report, stack
 from jaxvrp.envs.tsp_drone.baselines.partition import make_times, partition_cost, tour_length
 from jaxvrp.envs.tsp_drone.baselines.planners import TourActor, plan_actions

@@ -5,11 +5,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from jaxvrp.envs.truck_and_drone import plan_figure
+from jaxvrp import show
 from jaxvrp.envs.truck_and_drone.instance import as_float32
 from jaxvrp.envs.truck_and_drone.notebook import draw_state
-from jaxvrp.envs.truck_and_drone.plan_figure import lay_out, summary
-from jaxvrp.envs.truck_and_drone.played import DRONE, TRUCK, operations_of, verdict
+from jaxvrp.envs.truck_and_drone.plan import operations_of
+from jaxvrp.envs.truck_and_drone.story import rounded
+from jaxvrp.envs.truck_and_drone.ways import DRONE, TRUCK
 from jaxvrp.envs.tsp_drone import (
     Operation,
     generate_dataset,
@@ -17,15 +18,17 @@ from jaxvrp.envs.tsp_drone import (
     make_instance,
     operations_to_actions,
     pad,
-    played,
     save,
+    solution_report,
     write_agatz,
     write_operations,
 )
-from jaxvrp.envs.tsp_drone.pictures import render_episode, render_plan
-from jaxvrp.envs.tsp_drone.pictures.__main__ import main
+from jaxvrp.envs.tsp_drone.pictures import main
+from jaxvrp.envs.tsp_drone.story import story_of_plan
+from jaxvrp.episodes import from_states
+from jaxvrp.show.figure import headline_of
+from jaxvrp.story import held
 
-HEADS = {"png": b"\x89PNG", "SVG": b"<?xml", "pdf": b"%PDF"}
 # The truck waits 4 for the loop, the drone 1 for the truck at the end.
 PLAN = [Operation(0, 2, 1), Operation(2, 2, 3), Operation(2, 0, 4)]
 
@@ -48,44 +51,45 @@ def episode(instance):
     return env, jax.tree.map(lambda *leaves: np.stack(leaves), *states)
 
 
+def where(vehicle, time):
+    """The place of a vehicle, which goes straight between those of its track."""
+    times, places = zip(*vehicle.track, strict=True)
+    return [float(np.interp(time, times, axis)) for axis in zip(*places, strict=True)]
+
+
 def test_who_was_where_and_who_waited(instance):
-    plan = played.from_operations(instance, PLAN)
-    assert plan.report.cost == 4 + 4 + 4
-    assert [(wait.who, wait.node, wait.since, wait.until) for wait in plan.waits] == [
+    ways, story = solution_report(instance, PLAN).ways, story_of_plan(instance, PLAN)
+    assert [(wait.who, wait.node, wait.since, wait.until) for wait in ways.waits] == [
         (DRONE, 2, 2.0, 4.0),
         (TRUCK, 2, 4.0, 8.0),
         (DRONE, 0, 11.0, 12.0),
     ]
-    assert plan.served_by == (None, DRONE, TRUCK, DRONE, DRONE)
-    assert plan.served_at[1:].tolist() == [1.5, 4.0, 6.0, 8.5]
-    assert plan.place(TRUCK, 2.0).tolist() == [2, 0] and plan.place(DRONE, 1.75).tolist() == [3.5, 0]
-    assert plan.place(TRUCK, 6.0).tolist() == [4, 0] and plan.place(DRONE, 6.0).tolist() == [8, 0]
-    assert plan.place(TRUCK, 12.0).tolist() == plan.place(DRONE, 12.0).tolist() == [0, 0]
-    assert summary(plan) == "makespan 12   |   3 sorties   |   truck waits 4, drone 3"
-    assert verdict(plan.report) == "feasible"
+    services = [(service.by, service.begin) for _, service in sorted(ways.server.items())]
+    assert services == [(DRONE, 1.5), (TRUCK, 4.0), (DRONE, 6.0), (DRONE, 8.5)]
+    truck, drone = story.vehicles
+    assert where(truck, 2.0) == [2, 0] and where(drone, 1.75) == [3.5, 0]
+    assert where(truck, 6.0) == [4, 0] and where(drone, 6.0) == [8, 0]
+    assert where(truck, 12.0) == where(drone, 12.0) == [0, 0]
+    assert headline_of(story) == "makespan 12   |   by drone 3 of 4   |   truck waits 4   |   drone waits 3"
+    assert story.verdict == "feasible" and story.span == (0.0, 12.0)
+    # A bar for each of 2 + 6 legs, and for each wait.
+    assert sum(len(row.bars) for row in story.charts[0].rows) == len(ways.legs) + 3 == 8 + 3
+    assert drone.hosts == ((0.0, 0), (0.0, None), (4.0, 0), (4.0, None), (8.0, 0), (8.0, None), (12.0, 0))
 
 
 @pytest.mark.parametrize(
     ("value", "shown"), [(0.0, "0"), (0.3333, "0.333"), (999.7, "1000"), (4123.4, "4123"), (123456.7, "123457")]
 )
 def test_numbers_are_shown_without_an_exponent(value, shown):
-    assert plan_figure.rounded(value, 3) == shown
+    assert rounded(value, 3) == shown
 
 
 def test_a_drone_on_board_is_where_the_truck_is(instance):
-    plan = played.from_operations(instance, [Operation(0, 1), Operation(1, 0, 2)])
-    assert plan.place(DRONE, 1.5).tolist() == plan.place(TRUCK, 1.5).tolist() == [1.5, 0]
-    assert verdict(plan.report) == "not feasible: unserved 2 (first: node 3)"
-
-
-def test_the_figure_shows_every_leg_and_wait(instance):
-    plan = played.from_operations(instance, PLAN)
-    picture = lay_out(plan)
-    numbers = {text.get_text() for text in picture.map.texts}
-    assert numbers == {"1", "2", "3", "4", "2 units"}
-    # A line for each of 2 + 6 legs, a mark for each of 5 nodes, a scale bar.
-    assert len(plan.legs) == 8 and len(picture.map.lines) == 8 + 5 + 1
-    assert len(picture.chart.collections) == 8 + 3
+    story = story_of_plan(instance, [Operation(0, 1), Operation(1, 0, 2)])
+    truck, drone = story.vehicles
+    assert where(drone, 1.5) == where(truck, 1.5) == [1.5, 0]
+    assert held(drone.hosts, 1.5) == (0.0, 0) and held(drone.hosts, 3.5)[1] is None
+    assert story.verdict == "not feasible: unserved 2 (first: node 3)"
 
 
 def test_episodes_are_the_plans_that_were_played(episode, instance):
@@ -98,19 +102,10 @@ def test_episodes_are_the_plans_that_were_played(episode, instance):
     assert "truck at depot, drone away to customer 1; 1 of 4 customers served" in still and still.count("<text") == 4
 
 
-@pytest.mark.parametrize("suffix", HEADS)
-def test_a_picture_replaces_the_older_one(instance, tmp_path, suffix):
-    path = tmp_path / f"plan.{suffix}"
-    path.write_text("an older picture")
-    render_plan(instance, PLAN, path)
-    assert path.read_bytes().startswith(HEADS[suffix])
-    assert [file.name for file in tmp_path.iterdir()] == [path.name]
-
-
 @pytest.mark.slow
 def test_an_animation_moves(episode, tmp_path):
     env, states = episode
-    render_episode(env, states, tmp_path / "episode.gif")
+    show.save(from_states(env, states), tmp_path / "episode.gif")
     with Image.open(tmp_path / "episode.gif") as image:
         assert image.n_frames > 30
         first = np.asarray(image.convert("L"), np.int32)
@@ -118,12 +113,9 @@ def test_an_animation_moves(episode, tmp_path):
         assert (first != np.asarray(image.convert("L"), np.int32)).sum() > 500
 
 
-def test_what_cannot_be_drawn_leaves_nothing(instance, tmp_path):
-    with pytest.raises(ValueError, match=r"cannot draw a plan to 'plan.mov': use .gif"):
-        render_plan(instance, PLAN, tmp_path / "plan.mov")
+def test_a_batch_has_no_story(instance):
     with pytest.raises(ValueError, match="give one instance of the batch at a time"):
-        render_plan(jax.tree.map(lambda leaf: np.asarray(leaf)[None], instance), PLAN, tmp_path / "plan.png")
-    assert not list(tmp_path.iterdir())
+        story_of_plan(jax.tree.map(lambda leaf: np.asarray(leaf)[None], instance), PLAN)
 
 
 @pytest.fixture

@@ -10,15 +10,16 @@ from pathlib import Path
 import jax
 
 from jaxvrp.envs.truck_and_drone.greedy import NearestNeighbourActor
-from jaxvrp.envs.truck_and_drone.played import operations_of
+from jaxvrp.envs.truck_and_drone.plan import operations_of
 from jaxvrp.envs.tsp_drone.env import make
-from jaxvrp.envs.tsp_drone.pictures.draw import render_plan
 from jaxvrp.envs.tsp_drone.plan import read_instances
 from jaxvrp.envs.tsp_drone.problem.agatz import read_operations
+from jaxvrp.envs.tsp_drone.story import story_of_plan
 from jaxvrp.episodes import record_episode
 from jaxvrp.io.command_line import Parser, check_picture_path, index, refuse_overwriting, run_command
 from jaxvrp.io.problem_files import only_problem
-from jaxvrp.pictures import ANIMATION, STILLS
+from jaxvrp.show import write_picture
+from jaxvrp.show.files import ANIMATION, STILLS
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -42,10 +43,10 @@ def _draw(argv: Sequence[str] | None) -> None:
     instance = only_problem(read_instances(options.instance), options.index, options.instance)
     if options.plan is None:
         play = jax.jit(functools.partial(record_episode, make(num_nodes=instance.num_nodes), NearestNeighbourActor()))
-        operations = operations_of(play(instance, jax.random.key(0))[0])
+        operations = operations_of(play(instance, jax.random.key(0)).states)
     else:
         operations = read_operations(options.plan)
-    render_plan(instance, operations, options.out)
+    write_picture(story_of_plan(instance, operations), options.out)
 
 
 if __name__ == "__main__":
