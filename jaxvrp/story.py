@@ -129,6 +129,14 @@ class Place:
 
 
 @dataclasses.dataclass(frozen=True)
+class Region:
+    """A part of the map where other rules hold, such as a no-fly zone: a polygon with these corners, in order."""
+
+    name: str
+    corners: tuple[Point, ...]
+
+
+@dataclasses.dataclass(frozen=True)
 class Activity:
     """What a vehicle does in a stretch of time: `words` say it on its card, "to customer 3"."""
 
@@ -327,6 +335,7 @@ class Story:
         lost: `(name, why)` of whom nobody served.
         area: the least and the greatest corner of the map; None: that of all places and tracks.
         zones: parts of the area on each side of a grid; 0 for none.
+        regions: parts of the map where other rules hold.
         by_vehicle: whether served places have the colour of the vehicle; else that of their standing, and its edge.
         words: what standings, activities and kinds are called in legends, where the usual words do not fit:
             `{"served": "picked up"}`; those with "" are left out. "steps" is what playing by states is called, by
@@ -357,6 +366,7 @@ class Story:
     lost: tuple[tuple[str, str], ...] = ()
     area: tuple[Point, Point] | None = None
     zones: int = 0
+    regions: tuple[Region, ...] = ()
     by_vehicle: bool = True
     words: Mapping[str, str] = dataclasses.field(default_factory=dict)
     actions: Mapping[str, tuple[str, ...] | None] = dataclasses.field(default_factory=dict)

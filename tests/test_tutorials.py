@@ -7,9 +7,15 @@ import pathlib
 import re
 import shlex
 
+import jax
 import pytest
 
 import jaxvrp
+from jaxvrp import show
+from jaxvrp.envs.truck_drone import map_of, plan_of
+from jaxvrp.envs.truck_drone.baselines.greedy import GreedyActor
+from jaxvrp.envs.truck_drone.plan import sheets_of
+from jaxvrp.episodes import record_episode
 from train import mappo
 
 TUTORIALS = pathlib.Path(__file__).parents[1] / "docs" / "tutorials"
@@ -33,26 +39,61 @@ def example(page: str, name: str) -> str:
     return block[1]
 
 
-@pytest.mark.slow
-def test_a_scenario_of_ones_own_is_trained_without_touching_the_repository(tmp_path, monkeypatch):
-    module = tmp_path / "my_package" / "my_module.py"
+@pytest.fixture(scope="module")
+def scenario(tmp_path_factory):
+    """The folder of the module that the tutorial writes; it can be imported from there."""
+    folder = tmp_path_factory.mktemp("scenario")
+    module = folder / "my_package" / "my_module.py"
     module.parent.mkdir()
     module.write_text(example(SCENARIO, "my_package/my_module.py"))
-    command = shlex.split(example(SCENARIO, "train it"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        yield "my_package.my_module:NoFlyZone"
+
+
+def trained(name, folder, **keys):
+    """The records and the summary of a tiny training by a command of the tutorial."""
+    command = shlex.split(example(SCENARIO, name))
     assert command[:3] == ["python", "-m", "train.mappo"]
-    tiny = [word for key, value in TINY.items() for word in (f"--{key}", str(value))]
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    mappo.main([*command[3:], *tiny, "--run_dir", "run"])
-    records = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
-    assert all(record["env/road_toll"] >= 0 for record in records)
-    assert records[-1]["env/road_toll"] == records[-1]["env/truck_distance"] * 0.5
-    assert {"policy", "greedy", "random"} == set(json.loads((tmp_path / "run" / "summary.json").read_text()))
+    tiny = [word for key, value in (TINY | keys).items() for word in (f"--{key}", str(value))]
+    mappo.main([*command[3:], *tiny, "--run_dir", str(folder / "run")])
+    records = [json.loads(line) for line in (folder / "run" / "metrics.jsonl").read_text().splitlines()]
+    return records, json.loads((folder / "run" / "summary.json").read_text())
 
 
 @pytest.mark.slow
-def test_the_scenario_passes_check_env(tmp_path, monkeypatch):
-    (tmp_path / "tutorial_scenario.py").write_text(example(SCENARIO, "my_package/my_module.py"))
-    monkeypatch.syspath_prepend(tmp_path)
+def test_a_scenario_of_ones_own_is_trained_without_touching_the_repository(scenario, tmp_path):
+    records, summary = trained("train it", tmp_path)
+    assert all(record["env/road_toll"] >= 0 for record in records)
+    assert records[-1]["env/road_toll"] == records[-1]["env/truck_distance"] * 0.5
+    assert {"policy", "greedy", "random"} == set(summary)
+
+
+@pytest.mark.slow
+def test_its_feature_is_seen_by_attention(scenario, tmp_path):
+    records, summary = trained("train it with attention", tmp_path, attention_size=8, imitate_steps=128)
+    assert records[-1]["env/road_toll"] >= 0 and {"policy", "greedy", "random"} == set(summary)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("observation", ["flat", "entities"])
+def test_the_scenario_passes_check_env(scenario, observation):
     sizes = {"num_drones": 2, "num_customers": 2, "num_route_nodes": 2, "max_steps": 12}
-    jaxvrp.check_env(jaxvrp.make("truck_drone", scenario="tutorial_scenario:MyScenario", **sizes))
+    jaxvrp.check_env(jaxvrp.make("truck_drone", scenario=scenario, observation=observation, **sizes))
+
+
+def test_its_zone_is_drawn_and_its_toll_is_a_column(scenario):
+    sizes = {"num_drones": 1, "num_customers": 2, "num_route_nodes": 2, "max_steps": 12}
+    env = jaxvrp.make("truck_drone", scenario=scenario, road_cost=0.5, **sizes)
+    instance = env.generate(jax.random.key(0))
+    actor = GreedyActor(env)
+    episode = jax.jit(lambda: record_episode(env, actor, instance, jax.random.key(0)))()
+    (region,) = (story := show.story_of(episode)).regions
+    assert region.name == "airfield" and len(region.corners) == 24 and "road toll" in dict(story.summary)
+    fleet_map = map_of(env, instance)
+    plan = plan_of(fleet_map, episode)
+    tolls = {event["what"]: event["toll"] for event in plan["events"]}
+    drives = [event for event in plan["events"] if event["what"] == "drive"]
+    assert tolls["launch"] is None and drives[0]["toll"] == 0.5 * (drives[0]["end"] - drives[0]["start"])
+    truck, _ = sheets_of(fleet_map, plan)
+    assert truck.columns[-1] == "toll" and f"{drives[0]['toll']:g}" in [row[-1] for row in truck.rows]

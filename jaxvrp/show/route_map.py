@@ -11,7 +11,7 @@ from jaxvrp.io.messages import cut
 from jaxvrp.show.looks import SHAPES, Looks, Mark
 from jaxvrp.show.palette import EDGE, FAINT, FRAME, GRID, GROUND, INK, LOST, NOTE, text_colour
 from jaxvrp.show.paper import centred, inches_square, legend_entry, legible, outline, place_labels, scale_bar
-from jaxvrp.story import STANDINGS, Place, Standing, Story, Vehicle, held, number
+from jaxvrp.story import STANDINGS, Place, Region, Standing, Story, Vehicle, held, number
 
 FEW = 12
 """Up to so many customers, who served is written beside them; so many vehicles are named one by one."""
@@ -94,9 +94,20 @@ class RouteMap:
             for low, high, lines in zip(*self.story.area, (axes.axvline, axes.axhline), strict=True):
                 for line in np.linspace(low, high, self.story.zones + 1):
                     lines(line, color=GRID, linewidth=0.8, zorder=1)
+        for region in self.story.regions:
+            self._draw_region(region)
         scale_bar(axes, self.story.units.length or "units")
         for place in (place for place in self.story.places if not place.standings):
             self._draw_fixed(place)
+
+    def _draw_region(self, region: Region) -> None:
+        from matplotlib.patches import Polygon
+
+        look = {"facecolor": "none", "edgecolor": LOST, "hatch": "//", "alpha": 0.35, "linewidth": 0.9}
+        self.axes.add_patch(Polygon(region.corners, **look, zorder=1.5))
+        below = {"xytext": (0, -6), "textcoords": "offset points", "path_effects": outline()}
+        lowest = min(region.corners, key=lambda corner: corner[1])
+        self.axes.annotate(region.name, lowest, **{**centred(6.5, NOTE), **below}, zorder=2.5)
 
     def _draw_fixed(self, place: Place) -> None:
         is_depot = place.kind == "depot"

@@ -205,12 +205,10 @@ def test_a_page_plays_the_plan_in_names_and_units_and_has_a_sheet_for_each_vehic
     dispatched.write(tmp_path / "plan.html")
     page = (tmp_path / "plan.html").read_text()
     episode = json.loads(page.split('id="episode">')[1].split("</script>")[0])
-    assert (episode["clock"], episode["length"]) == (
-        {"step": 0.5, "unit": "min", "start": 0.0},
-        {"scale": 1500, "unit": "m"},
-    )
+    story = episode["story"]
+    assert (story["units"], story["clocks"][:3]) == ({"time": "min", "length": "m"}, [0.0, 0.5, 1.0])
     assert episode["actions"]["drone"][2:4] == ["DELIVER bakery", "DELIVER farm"]
-    assert [agent["name"] for agent in episode["agents"]] == ["van", "red", "blue"]
+    assert [card["title"] for card in story["cards"]] == ["van", "red", "blue"]
     told = json.dumps([step["why"] for step in episode["steps"]] + [episode["shortfalls"]])
     assert not re.search(r"drone_\d|customer \d|step \d", told) and " min" in told
     sheets = page.split('id="sheets"')[1].split("<script")[0]

@@ -143,6 +143,11 @@ class TruckDrone(Physics, Environment):
         del episode
         return story
 
+    def extend_plan(self, plan: dict[str, Any], episode: Episode) -> dict[str, Any]:
+        """The plan of an episode on a map (`docs/your_map.md`); further keys of events are columns of sheets."""
+        del episode
+        return plan
+
     @abc.abstractmethod
     def shared_reward(self, state: World) -> jax.Array:
         """`f32[]`, for all agents, of the step that led to `state`."""

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jaxvrp.envs.truck_drone.course import NOBODY, Course, course_of, runs
+from jaxvrp.envs.truck_drone.course import NOBODY, Course, course_of, runs, step_by_step
 from jaxvrp.envs.truck_drone.physics import ARRIVED
 from jaxvrp.envs.truck_drone.problem.fleet_map import FleetMap
 from jaxvrp.envs.truck_drone.problem.inspection import why_nobody
@@ -42,7 +42,8 @@ def plan_of(fleet_map: FleetMap, episode: Episode) -> Plan:
     Raises:
         ValueError: the states are of no or of several episodes.
     """
-    return _Planner(fleet_map, course_of(episode)).plan()
+    course = course_of(episode)
+    return course.env.extend_plan(_Planner(fleet_map, course).plan(), step_by_step(episode))
 
 
 def write_plan(path: str | os.PathLike, plan: Plan) -> None:
@@ -52,14 +53,23 @@ def write_plan(path: str | os.PathLike, plan: Plan) -> None:
         ValueError: another ending.
         OSError: the file cannot be written.
     """
-    plan_files.write_plan(path, plan, plan["events"], COLUMNS)
+    plan_files.write_plan(path, plan, plan["events"], (*COLUMNS, *_further(plan)))
+
+
+def _further(plan: Plan) -> list[str]:
+    """Keys of events that a scenario of one's own has added, in their order."""
+    return [key for key in dict.fromkeys(key for event in plan["events"] for key in event) if key not in COLUMNS]
 
 
 def sheets_of(fleet_map: FleetMap, plan: Plan) -> list[Sheet]:
-    """A sheet for each vehicle: when it is where, and with what; the truck's has launches and landings, too."""
+    """A sheet for each vehicle: when it is where, and with what; the truck's has launches and landings, too.
+
+    A scenario's further keys of events are the last columns.
+    """
     unit = {kind: f" ({name})" for kind, name in fleet_map.units.items()}.get
-    time = unit("time", "")
+    time, further = unit("time", ""), _further(plan)
     columns = (f"from{time}", f"to{time}", "what", "where", f"package{unit('demand', '')}", "battery", f"late{time}")
+    columns = (*columns, *(key.replace("_", " ") for key in further))
     demands = dict(zip(fleet_map.names("customers"), (each.demand for each in fleet_map.customers), strict=True))
     loads = {}
     for sortie in plan["sorties"]:
@@ -72,7 +82,9 @@ def sheets_of(fleet_map: FleetMap, plan: Plan) -> list[Sheet]:
             package = f"{demands[event['customer']]:g}"
         battery = "" if event["battery"] is None else f"{event['battery']:.0%}"
         times = f"{event['start']:g}", f"{event['end']:g}"
-        return (*times, what, event["where"], package, battery, f"{event['late']:g}" if event["late"] else "")
+        late = f"{event['late']:g}" if event["late"] else ""
+        values = [event.get(key) for key in further]
+        return (*times, what, event["where"], package, battery, late, *("" if v is None else f"{v:g}" for v in values))
 
     sheets = []
     for name in plan["routes"]:

@@ -238,6 +238,7 @@ function storyMap(story, timing, extent) {
     const { to } = projection(...extent, width, height, 26, false);
     draw("rect", { class: "ground", width, height }, svg);
     if (story.area) drawArea(svg, to, story);
+    for (const region of story.regions) drawRegion(svg, region.name, region.corners.map(to));
     if (!places.length && !vehicles.length)
       draw("text", { class: "small mid", x: width / 2, y: height / 2 }, svg, "nothing has a place");
     const line = (name) =>
@@ -375,6 +376,14 @@ function drawArea(svg, to, { area: [least, greatest], zones }) {
     const [x, y] = between([left, bottom], [right, top], line / zones);
     draw("path", { class: "axis", d: `M${px(x)} ${bottom}V${top}M${left} ${px(y)}H${right}` }, svg);
   }
+}
+
+/** A part of the map where other rules hold, with its name at its lowest corner. */
+function drawRegion(svg, name, corners) {
+  const d = `M${corners.map((corner) => corner.map(px).join(" ")).join("L")}Z`;
+  tooltip(draw("path", { class: "region", d }, svg), name);
+  const [x, y] = corners.reduce((lowest, corner) => (corner[1] > lowest[1] ? corner : lowest));
+  draw("text", { class: "tiny mid halo", x: px(x), y: px(y) + 12 }, svg, cut(name, 24));
 }
 
 /** What a vehicle has on board, or left. */
