@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxvrp.show.figure import DPI, draw_story, headline_of, lay_out
+from jaxvrp.show.figure import DPI, SEPARATOR, draw_story, headline_of, lay_out
 from jaxvrp.show.files import AnimatedFigure, write_drawn, write_gif
 from jaxvrp.show.looks import SHADES, Looks
 from jaxvrp.show.palette import EDGE, FAINT, GROUND, INK, LATE, LOST, ON_TIME, PALE, WAITING, shared_palette
@@ -99,7 +99,7 @@ class Scene:
         parts.append(f"served {sum(name in ('served', 'late') for name in names)} of {len(names)}")
         lost = [standing_at(place, time).name for place in self.starts].count("lost")
         parts += [f"{count} {words}" for count, words in ((names.count("late"), "late"), (lost, shortfall)) if count]
-        return "   |   ".join(parts)
+        return SEPARATOR.join(parts)
 
 
 class _Marks:

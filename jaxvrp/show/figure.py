@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxvrp.io.messages import cut
 from jaxvrp.show import charts, paper
 from jaxvrp.show.palette import INK, LOST, RIGHT, WRONG
 from jaxvrp.show.route_map import RouteMap, crashes_of, end_of, keys_of_map, truck_marker
@@ -26,6 +27,10 @@ MOST_CHARTS = 6
 
 HEAD, TITLE, TICKS, KEYS = 0.72, 0.34, 0.36, 0.2
 """Inches: of the lines on top, of the title of a chart, of the times below it, of a row of a legend."""
+
+
+SEPARATOR, LONGEST_HEADLINE = "   |   ", 130
+"""Between the parts of a headline; letters."""
 
 
 class StoryFigure(NamedTuple):
@@ -132,18 +137,21 @@ def _heights(story: Story, shown: Sequence[Chart], tall: float) -> tuple[np.ndar
 
 
 def headline_of(story: Story) -> str:
-    """What came of an episode, in a line."""
-    return "   |   ".join(f"{name} {value}" for name, value in story.summary)
+    """What came of an episode, the most important first, in a line that can be read."""
+    parts = [f"{name} {value}" for name, value in story.summary]
+    while len(SEPARATOR.join(parts)) > LONGEST_HEADLINE and len(parts) > 1:
+        parts.pop()
+    return SEPARATOR.join(parts)
 
 
 def _write_head(page: paper.Paper, story: Story) -> Any:
     """The headline, as large as it fits, and the verdict; returns the headline."""
     words, room = headline_of(story), 72 * (page.width - 0.4)
     font = min(12.5, room / (0.68 * max(len(words), 1)))
-    look = {"va": "center", "color": INK, "weight": "bold"}
-    headline = page.text(0.2, page.height - 0.25, words, fontsize=font, **look)
-    verdict = {"fontsize": min(10.0, room / (0.55 * max(len(story.verdict), 1))), "va": "center"}
-    page.text(0.2, page.height - 0.5, story.verdict, **verdict, color=RIGHT if story.is_feasible else WRONG)
+    headline = page.text(0.2, page.height - 0.25, words, fontsize=font, va="center", color=INK, weight="bold")
+    verdict = cut(story.verdict, LONGEST_HEADLINE)
+    look = {"fontsize": min(10.0, room / (0.55 * max(len(verdict), 1))), "va": "center"}
+    page.text(0.2, page.height - 0.5, verdict, **look, color=RIGHT if story.is_feasible else WRONG)
     return headline
 
 

@@ -53,6 +53,7 @@ def test_long_headlines_fit():
     figure.canvas.draw()
     for text in figure.texts[:2]:
         assert text.get_window_extent().x1 <= figure.bbox.width
+        assert text.get_fontsize() > 6
 
 
 def test_places_have_the_colour_of_their_vehicle_and_red_for_what_went_wrong():
