@@ -28,11 +28,11 @@ class Episode(struct.PyTreeNode):
         timesteps: leaves `[T + 1, ...]`, what the agents saw and were paid in each state.
     """
 
-    env: Environment
+    env: Any  # an `Environment`; each kind has functions of its own that read it
     instance: Instance
     states: State
-    actions: ByRole | None
-    timesteps: TimeStep
+    actions: Any  # `ByRole` or None
+    timesteps: Any  # `TimeStep`; None of a moment, of which nothing has been played
 
 
 class _Play(struct.PyTreeNode):

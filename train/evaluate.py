@@ -77,16 +77,14 @@ def main(argv: Sequence[str] | None = None) -> None:
             best = compiler.compile(play, run.params, quick=True)(run.params)
             episodes.advance(evaluator.num_episodes * config.num_seeds)
         figures = {"policy": to_host(best), **evaluator.baselines(episodes, baselines)}
-        if args.render or args.debug:
+        writers = [("--render", args.render, draw), ("--debug", args.debug, record_steps)]
+        outputs = []
+        if asked := [writer for writer in writers if writer[1]]:
             record, params = recording_function(learner, evaluator, **choosing), first_seed(learner, run.params)
             episode = jax.device_get(compiler.compile(record, params, quick=True)(params))
+            outputs = [Output(option, path, functools.partial(write, episode)) for option, path, write in asked]
     what = f"{evaluator.num_episodes} fixed instances, whole episodes, {_kind_of_play(args, deterministic)} policy of"
     report = f"{what} update {run.update}\n\n{figures_table(figures, card.headlines)}"
-    outputs = []
-    if args.render:
-        outputs.append(Output("--render", args.render, functools.partial(draw, episode)))
-    if args.debug:
-        outputs.append(Output("--debug", args.debug, functools.partial(record_steps, episode)))
     write_all(outputs, report)
 
 

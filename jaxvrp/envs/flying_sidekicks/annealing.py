@@ -224,4 +224,4 @@ def search_episode(env: FlyingSidekicks, instance: Instance, key: jax.Array, sto
 
 
 def _played(env: FlyingSidekicks, instance: Instance, start: rules.State, actions: np.ndarray) -> Episode:
-    return from_states(env, rules.play(start, actions[:, 0]), {TRUCK: actions}, instance)
+    return from_states(env, rules.play(start, actions[:, 0]), {TRUCK: jnp.asarray(actions)}, instance)
