@@ -20,7 +20,7 @@ import jax
 from jaxvrp import Environment, registry
 from jaxvrp.io.command_line import Parser, UserError, above_zero, index, positive
 from jaxvrp.io.messages import nearest
-from jaxvrp.pictures import STILLS
+from jaxvrp.show import STILLS
 from jaxvrp.show.export import can_record_steps, draw, record_steps
 from train.commands.entry import entry
 from train.commands.instance_file import (

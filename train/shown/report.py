@@ -10,7 +10,7 @@ import jax
 from jaxvrp import registry
 from jaxvrp.io.messages import warn
 from jaxvrp.io.whole_files import write_json
-from jaxvrp.pictures import save_still
+from jaxvrp.show import save_still
 from jaxvrp.show.export import draw, is_drawn
 from train.learner import Learner
 from train.run.compiler import Compiler
