@@ -125,6 +125,8 @@ def story_entries(episode: Episode, kind: str, story: Story) -> dict[str, Any]:
     rows, last = present_rows(env, seen.valid), len(seen.terminated) - 1
     rewards = {role: np.asarray(reward)[:, rows[role]] for role, reward in seen.reward.items()}
     mean_reward = np.concatenate(list(rewards.values()), axis=1).mean(axis=1)
+    agents = [(names[row], role) for role, names in agent_names(env.roles).items() for row in rows[role]]
+    of_vehicles = {card.agent: card.title for card in story.cards if card.vehicle is not None}
 
     def step_entry(step: int) -> dict[str, Any]:
         masks = {role: mask[step][rows[role]] for role, mask in seen.action_mask.items()}
@@ -145,9 +147,7 @@ def story_entries(episode: Episode, kind: str, story: Story) -> dict[str, Any]:
         "kind": kind,
         "title": story.title,
         "config": as_json(parameters),
-        "agents": [
-            {"name": names[row], "role": role} for role, names in agent_names(env.roles).items() for row in rows[role]
-        ],
+        "agents": [{"name": of_vehicles.get(at, name), "role": role} for at, (name, role) in enumerate(agents)],
         "actions": {role: None if (names := story.actions.get(role)) is None else list(names) for role in env.roles},
         "summary": {
             "return": as_json(mean_reward.sum(dtype=np.float64).astype(np.float32)),

@@ -15,7 +15,7 @@ import numpy as np
 import jaxvrp
 from jaxvrp.actor import RandomActor
 from jaxvrp.envs import darp
-from jaxvrp.envs.darp.pictures import __main__ as draw_plan
+from jaxvrp.envs.darp import pictures as draw_plan
 from jaxvrp.episodes import record_episode
 from jaxvrp.show import __main__ as draw_episode
 from jaxvrp.show import export_episode

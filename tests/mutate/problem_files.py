@@ -15,7 +15,7 @@ import numpy as np
 
 import jaxvrp
 from jaxvrp.envs import darp, pcb, truck_drone
-from jaxvrp.envs.darp.pictures import __main__ as draw_plan
+from jaxvrp.envs.darp import pictures as draw_plan
 from jaxvrp.envs.darp.problem.instance import SCHEMA as INSTANCE_SCHEMA
 from jaxvrp.envs.darp.problem.instance import as_float32 as computed_instance
 from jaxvrp.envs.dispatch.moment import FORMAT as MOMENT_FORMAT

@@ -11,12 +11,11 @@ import numpy as np
 
 from jaxvrp.envs.darp.env import Darp
 from jaxvrp.envs.darp.problem.cordeau import from_cordeau_index, to_cordeau_index
-from jaxvrp.envs.darp.problem.instance import Instance, from_origin, origins_of, prohibitive, stack
+from jaxvrp.envs.darp.problem.instance import Instance, from_origin, prohibitive, stack
 from jaxvrp.envs.darp.problem.solution import SolutionReport, routes_to_actions, solution_report
 from jaxvrp.envs.darp.rules import State
 from jaxvrp.episodes import Episode, until_end
 from jaxvrp.io import plan_files
-from jaxvrp.io.origin import told, told_entries
 from jaxvrp.show.schema import list_of, object_with, whole_number
 
 FORMAT = "jaxvrp-darp-plan-1"
@@ -52,14 +51,6 @@ def instance_of(instance: Instance, env: Darp) -> Instance:
 def stacked(instances: Sequence[Instance]) -> Instance:
     """A batch of problems as the environment plays them."""
     return stack([from_origin(instance) for instance in instances])
-
-
-def label_episode(instance: Instance, episode: dict[str, Any]) -> dict[str, Any]:
-    """The episode with the times and places of the problem's file."""
-    clock, place = (origin.tolist() for origin in origins_of(instance).values())
-    times = {"begin": clock, "leave": clock, "clock": clock, "window": clock, "position": place}
-    moved = {name: told_entries(episode[name], times) for name in ("nodes", "legs", "steps")}
-    return {**episode, **moved, "span": told(episode["span"], clock)}
 
 
 def report_of(states: State, problem: Instance | None = None) -> tuple[Instance, SolutionReport]:

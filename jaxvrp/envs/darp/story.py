@@ -246,15 +246,14 @@ def _aims(told: _Told, legs: list[Leg]) -> tuple[Aim, ...]:
 
 def _requests_chart(told: _Told) -> Rows:
     """A row for each request, vehicle after vehicle in the order of pickups; those never picked up last."""
-    longest, report = float(told.instance.max_ride_time), told.report
-    limit = f" of at most {number(longest)}" if np.isfinite(longest) else ""
+    longest, order = float(told.instance.max_ride_time), [leg.node for leg in told.report.legs]
+    limit = f" up to {number(longest)}" if np.isfinite(longest) else ""
 
-    def turn(request: int) -> tuple[bool, int, float]:
-        server = told.server(2 * request - 1)
-        return server is None, server or 0, float(np.nan_to_num(report.service_start[2 * request - 1]))
+    def turn(request: int) -> int:
+        return order.index(2 * request - 1) if 2 * request - 1 in order else len(order)
 
     return Rows(
-        f"Requests: windows (none: any time) and rides{limit}",
+        f"Requests: windows and rides{limit}",
         tuple(_request_row(told, request) for request in sorted(told.requests, key=turn)),
         keys=(
             ("window", "window of the pickup"),

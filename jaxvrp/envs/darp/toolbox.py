@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from jaxvrp.envs.darp import notebook, plan, replay
-from jaxvrp.envs.darp.pictures.draw import render_episode, render_of_file
+from jaxvrp.envs.darp import notebook, plan
 from jaxvrp.envs.darp.problem.cordeau import read_instances
 from jaxvrp.envs.darp.problem.inspection import inspect
+from jaxvrp.envs.darp.story import story_of
 from jaxvrp.io import plan_files
-from jaxvrp.toolbox import InstanceFiles, ProblemSet, ReplayKind, Toolbox
+from jaxvrp.toolbox import InstanceFiles, ProblemSet, Toolbox
 
 TOOLBOX = Toolbox(
-    renderer=render_episode,
-    replay=ReplayKind(replay.export_episode, replay.check_episode, Path(__file__).with_name("replay.js")),
+    story=story_of,
     instances=InstanceFiles(
         read=read_instances,
         parameters=plan.parameters_of,
@@ -21,8 +18,6 @@ TOOLBOX = Toolbox(
         write_plan=plan_files.table_writer("stops", plan.COLUMNS),
         instance=plan.instance_of,
         weighed=plan.weighed,
-        label_episode=plan.label_episode,
-        draw=render_of_file,
         inspect=inspect,
         recompute=plan.recompute,
         stack=plan.stacked,

@@ -135,7 +135,13 @@ def story_of(episode: Episode, problem: NamedDay | None = None) -> Story:
         lost=tuple((told.request(request), _why_rejected(told, request)) for request in day.rejected),
         area=(told.place(low), told.place(high)),
         zones=env.num_zones_each_way,
-        words={"open": "", "asked": "asked now", "promised": "accepted, not begun", "served": "begun or done"},
+        words={
+            "open": "",
+            "asked": "asked now",
+            "promised": "accepted, not begun",
+            "served": "begun or done",
+            "lost": "rejected",
+        },
         actions=_actions(told),
         why=told.why,
     )

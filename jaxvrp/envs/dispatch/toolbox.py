@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from jaxvrp.envs.dispatch import notebook, plan, replay
-from jaxvrp.envs.dispatch.pictures import draw, render_episode
+from jaxvrp.envs.dispatch import notebook, plan
 from jaxvrp.envs.dispatch.problem.day_file import NamedDay
 from jaxvrp.envs.dispatch.problem.inspection import inspect
+from jaxvrp.envs.dispatch.story import story_of
 from jaxvrp.io import plan_files
-from jaxvrp.toolbox import InstanceFiles, ReplayKind, Toolbox
+from jaxvrp.toolbox import InstanceFiles, Toolbox
 
 TOOLBOX = Toolbox(
-    renderer=render_episode,
-    replay=ReplayKind(replay.export_episode, replay.check_episode, Path(__file__).with_name("replay.js")),
+    story=story_of,
     instances=InstanceFiles(
         read=plan.read,
         assumed=plan.assumed,
@@ -23,8 +20,6 @@ TOOLBOX = Toolbox(
         write_plan=plan_files.table_writer("stops", plan.COLUMNS),
         instance=plan.instance_of,
         solvers=plan.solvers,
-        label_episode=replay.label_episode,
-        draw=draw.render_of_file,
     ),
     still=notebook.draw_state,
 )

@@ -12,7 +12,7 @@ import pytest
 
 from jaxvrp import registry, show
 from jaxvrp.envs.darp import actions_to_routes, solution_report
-from jaxvrp.envs.darp.played import actions_of
+from jaxvrp.envs.darp.plan import actions_of
 from jaxvrp.episodes import from_states
 from jaxvrp.show.__main__ import main
 from jaxvrp.show.common import as_json
@@ -56,32 +56,30 @@ def test_masks_actions_and_rewards_are_those_of_the_environment(kind, request, e
 
 def test_vehicles_drive_what_the_plan_says(rides, episodes):
     _, states, _, _ = rides
-    episode, legs = episodes["darp"], episodes["darp"]["legs"]
-    place = np.array([node["position"] for node in episode["nodes"]])
-    driven = sum(np.linalg.norm(place[leg["to"]] - place[leg["from"]]) for leg in legs)
+    story = episodes["darp"]["story"]
+    driven = sum(
+        np.linalg.norm(np.diff([place for _, place in vehicle["track"]], axis=0), axis=1).sum()
+        for vehicle in story["vehicles"]
+    )
     assert driven == pytest.approx(float(states.total_distance[-1]), rel=1e-5)
-    routes = [[leg["to"] for leg in legs if leg["vehicle"] == vehicle and leg["to"]] for vehicle in range(3)]
-    assert [route for route in routes if route] == [r for r in actions_to_routes(actions_of(states)) if r]
+    routes = [route for route in actions_to_routes(actions_of(states)) if route]
+    assert len(routes) == len(story["vehicles"])
     report = solution_report(jax.tree.map(lambda leaf: leaf[0], states.instance), actions_of(states))
-    for leg in (leg for leg in legs if leg["to"]):
-        assert leg["begin"] == pytest.approx(report.service_start[leg["to"]], rel=1e-6)
-        assert episode["nodes"][leg["to"]]["begin"] == leg["begin"]
-        step, next_step = episode["steps"][leg["step"]], episode["steps"][leg["step"] + 1]
-        assert (step["node"], next_step["node"], step["vehicle"]) == (leg["from"], leg["to"], leg["vehicle"])
-
-
-def test_actions_of_vehicles_are_read_off_the_states(rides, episodes):
-    env, states, _, _ = rides
-    assert show.export_episode(from_states(env, states))["steps"] == episodes["darp"]["steps"]
+    for route, vehicle in zip(routes, story["vehicles"], strict=True):
+        turns = dict(vehicle["turns"])
+        for node in route:
+            step = np.flatnonzero(states.current_node[1:] == node)[0]
+            assert report.service_start[node] in [pytest.approx(time, rel=1e-6) for time, _ in vehicle["track"]]
+            assert step in turns and states.current_agent[step] == int(vehicle["name"].removeprefix("vehicle "))
 
 
 def test_padding_is_not_told(episodes):
-    episode = episodes["darp"]
-    assert [request["request"] for request in episode["requests"]] == [1, 2, 3, 4]
-    assert [vehicle["capacity"] for vehicle in episode["vehicles"]] == [3, 2, 0]
-    assert [leg["to"] for leg in episode["legs"]][-1] == 0, "the last vehicle comes home"
-    assert episode["legs"][-1]["step"] == episode["legs"][-2]["step"]
-    assert episode["nodes"][8]["window"] == [0.0, None]
+    story = episodes["darp"]["story"]
+    assert [place["name"] for place in story["places"][1::2]] == [f"pickup {request}" for request in (1, 2, 3, 4)]
+    assert [vehicle["capacity"] for vehicle in story["vehicles"]] == [3], "who stays at the depot is not told"
+    last = story["vehicles"][-1]
+    assert last["track"][-1][1] == story["places"][0]["position"], "the last vehicle comes home"
+    assert last["turns"][-1][0] == len(episodes["darp"]["steps"]) - 1, "as part of the step that brings the last one"
 
 
 def test_truck_and_drone_go_where_the_states_say(sorties, episodes):
@@ -221,13 +219,12 @@ def put(value, *path):
         (
             "pcb",
             put("chess", "kind"),
-            "kind is 'chess'; it must be one of: darp, dispatch, pcb; one of your own: import "
-            "what registers it",
+            "kind is 'chess'; it must be one of: pcb; one of your own: import what registers it",
         ),
         (
             "pcb",
             put("c" * 3000, "kind"),
-            f"kind is '{'c' * 35} ...; it must be one of: darp, dispatch, pcb",
+            f"kind is '{'c' * 35} ...; it must be one of: pcb",
         ),
         ("pcb", put([], "agents"), "agents has 0 entries; it must have at least 1"),
         ("pcb", without("outline"), "outline is missing"),
@@ -246,16 +243,7 @@ def put(value, *path):
             put([9, 0], "steps", 0, "action", "drone"),
             "action.drone[0] is 9; it must be a whole number from 0",
         ),
-        ("darp", put(-1, "legs", 0, "to"), "legs[0].to is -1; it must be a whole number from 0 to 10"),
-        ("darp", without("verdict"), "verdict is missing"),
         ("darp", put({"role": "vehicle"}, "agents", 0), "agents[0].name is missing"),
-        (
-            "dispatch",
-            put(2, "requests", 0, "vehicle"),
-            "requests[0].vehicle is 2; it must be a whole number from 0 to 1",
-        ),
-        ("dispatch", put([], "vehicles", 1, "track"), "vehicles[1].track has 0 entries; it must have at least 1"),
-        ("dispatch", put([None], "steps", 0, "offers"), "steps[0].offers has 1 entries; it must have 2"),
         (
             "tsp_drone",
             put("bird", "story", "vehicles", 0, "kind"),
@@ -328,36 +316,33 @@ def test_the_command_needs_no_learner_and_no_matplotlib(board, tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"wrote {tmp_path / 'board.html'}\n"
-    assert done.stderr.startswith(
-        f"error: {tmp_path / 'chess.json'}: kind is 'chess'; it must be one of: darp, dispatch, pcb; "
-    )
+    assert done.stderr.startswith(f"error: {tmp_path / 'chess.json'}: kind is 'chess'; it must be one of: pcb; ")
     assert done.stderr.count("\n") == 1
 
 
-def test_answers_offers_and_ways_of_a_day(answers, episodes):
-    env, states, actions, _ = answers
-    episode, steps = episodes["dispatch"], episodes["dispatch"]["steps"]
-    assert show.export_episode(from_states(env, states))["steps"][0]["offers"] == steps[0]["offers"]
-    assert [vehicle["name"] for vehicle in episode["vehicles"]] == ["vehicle 0", "vehicle 1"], "padding is not told"
-    assert len(episode["requests"]) == 12 and steps[12]["request"] is None
+def test_answers_and_ways_of_a_day(answers, episodes):
+    _, states, actions, _ = answers
+    episode = episodes["dispatch"]
+    story, steps = episode["story"], episode["steps"]
+    assert [vehicle["name"] for vehicle in story["vehicles"]] == ["vehicle 0", "vehicle 1"], "padding is not told"
+    assert len(steps) == 13 and len(story["events"]) == 12
     chosen = actions["dispatcher"][:12, 0]
-    assert [request["vehicle"] for request in episode["requests"]] == [int(v) - 1 if v else None for v in chosen]
-    assert {entry["name"] for entry in episode["shortfalls"]["entries"]} == {
-        f"request {request}" for request in np.flatnonzero(chosen == 0)
-    }
-    for step in steps[:12]:
+    assert [event["vehicle"] for event in story["events"]] == [int(v) - 1 if v else None for v in chosen]
+    left = {f"request {request}" for request in np.flatnonzero(chosen == 0)}
+    assert {entry["name"] for entry in episode["shortfalls"]["entries"]} == left
+    for at, step in enumerate(steps[:12]):
         able = [digit == "1" for digit in step["mask"]["dispatcher"][0][1:3]]
-        assert [offer is not None for offer in step["offers"]] == able
+        assert able == states.offers.feasible[at, :2].tolist()
+        assert [dict(vehicle["notes"])[story["clocks"][at]][:3] == "yes" for vehicle in story["vehicles"]] == able
         told = [action for _, group in step["why"]["dispatcher"][0] for action in group]
         assert sorted(told) == [1 + v for v in range(3) if v == 2 or not able[v]]
     travel = 0.0
-    for vehicle in episode["vehicles"]:
-        places = np.array(vehicle["track"])[:, 1:]
-        travel += 2.0 * np.linalg.norm(np.diff(places, axis=0), axis=1).sum()
+    for vehicle in story["vehicles"]:
+        travel += 2.0 * np.linalg.norm(np.diff([place for _, place in vehicle["track"]], axis=0), axis=1).sum()
     assert travel == pytest.approx(episode["summary"]["travel"], rel=1e-3)
-    for request in episode["requests"]:
-        if request["vehicle"] is not None:
-            track = np.array(episode["vehicles"][request["vehicle"]]["track"])
-            for when, place in ((request["picked"], request["pickup"]), (request["dropped"], request["dropoff"])):
-                there = [np.interp(when, track[:, 0], track[:, axis]) for axis in (1, 2)]
-                np.testing.assert_allclose(there, place, atol=2e-3)
+    for place in story["places"]:
+        last = place["standings"][-1] if place["standings"] else {"vehicle": None}
+        if last["vehicle"] is not None:
+            times, places = zip(*story["vehicles"][last["vehicle"]]["track"], strict=True)
+            there = [np.interp(last["time"], times, axis) for axis in np.transpose(places)]
+            np.testing.assert_allclose(there, place["position"], atol=2e-3)

@@ -306,7 +306,8 @@ def test_every_masked_action_has_one_reason_in_the_file(kind, episodes):
 
 
 def test_who_was_not_served_and_why(episodes, rides):
-    unserved = [request["request"] for request in episodes["darp"]["requests"] if not request["delivered"]]
+    drop_offs = [place for place in episodes["darp"]["story"]["places"] if place["kind"] == "drop-off"]
+    unserved = [place["label"] for place in drop_offs if place["standings"][-1]["name"] == "lost"]
     told = {entry["name"]: entry["why"] for entry in episodes["darp"]["shortfalls"]["entries"]}
     assert list(told) == [f"request {request}" for request in unserved]
     customers = [place for place in episodes["truck_drone"]["story"]["places"] if place["kind"] == "customer"]

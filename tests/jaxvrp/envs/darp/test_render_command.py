@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jaxvrp.envs.darp import generate_dataset, make, make_instance, save, write_cordeau
-from jaxvrp.envs.darp.pictures.__main__ import main
+from jaxvrp.envs.darp.pictures import main
 
 
 @pytest.fixture(scope="module")

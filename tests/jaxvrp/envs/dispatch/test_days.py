@@ -168,8 +168,8 @@ def test_the_page_and_the_picture_of_a_day_have_the_names_of_its_file(town, writ
     assert episode["title"] == "Tuesday"
     assert [agent["name"] for agent in episode["agents"][1:]] == ["north", "south"]
     assert episode["actions"]["dispatcher"] == ["reject", "north", "south"]
-    assert [each["name"] for each in episode["vehicles"]] == ["north", "south"]
-    assert [each["name"] for each in episode["requests"]] == ["Ada", "Ben", "Cy"]
+    assert [each["name"] for each in episode["story"]["vehicles"]] == ["north", "south"]
+    assert {each["name"] for each in episode["story"]["places"]} == {"Ada", "Ben", "Cy"}
     told = json.dumps([[step["why"] for step in episode["steps"]], episode["shortfalls"]])
     assert not re.search(r"(request|vehicle|drone) \d", told) and '"name": "Cy"' in told and "Ada would be" in told
     sheets = page.split('id="sheets"')[1].split("<script")[0]

@@ -7,13 +7,13 @@ import pytest
 
 import jaxvrp
 from jaxvrp.envs.dispatch import driven_stops, leg_factors, load, save, solution_report
+from jaxvrp.envs.dispatch.driven import driven_day
 from jaxvrp.envs.dispatch.noise import factors
-from jaxvrp.envs.dispatch.pictures import render_episode
-from jaxvrp.envs.dispatch.played import day_of, verdict
 from jaxvrp.envs.dispatch.problem.instance import as_float32, pad
 from jaxvrp.envs.dispatch.replan import replan
-from jaxvrp.envs.dispatch.replay import check_episode, export_episode
+from jaxvrp.envs.dispatch.story import story_of
 from jaxvrp.envs.dispatch.under_way import begun_until, drive
+from jaxvrp.episodes import from_states, whole
 from tests.jaxvrp.envs.dispatch.small_days import COUNT, DAYS, ENVS, FLEET, NOISY, REQUESTS, each, padded, play, replay
 
 NOISY_ENVS = {scenario: env.replace(**NOISY) for scenario, env in ENVS.items()}
@@ -225,19 +225,21 @@ def test_a_driven_day_is_sound_and_as_late_as_the_metrics_say(played):
 
 
 @pytest.mark.slow("same_day")
-def test_pictures_and_replays_tell_how_many_were_late(played, tmp_path):
+def test_a_story_tells_how_many_were_late(played):
     env, _, states, timesteps, _ = played
     number = int(np.argmax(timesteps.metrics["late_share"][-1]))
-    of_day = jax.tree.map(lambda leaf: leaf[:, number], states)
-    day = day_of(env, of_day)
-    assert day.report.late.any() and verdict(day) == f"{day.report.late.sum()} requests late"
+    episode = whole(from_states(env, jax.tree.map(lambda leaf: leaf[:, number], states)))
+    day, story = driven_day(env, episode.states), story_of(episode)
+    assert day.report.late.any() and story.verdict == f"{day.report.late.sum()} requests late"
+    late = [place for place in story.places if place.standings and place.standings[-1].name == "late"]
+    assert len(late) == len(day.report.late_stops) and not story.is_feasible
     for stop in day.stops:
         place = (day.instance.pickup if stop.is_pickup else day.instance.dropoff)[stop.request]
-        np.testing.assert_allclose(day.tracks[stop.vehicle].at(stop.start), place, atol=1e-3)
-    episode = export_episode(env, of_day)
-    check_episode(episode)
-    assert episode["verdict"] == verdict(day)
-    render_episode(env, of_day, tmp_path / "day.png")
+        times = [time for time, _ in day.tracks[stop.vehicle].points]
+        there = [
+            np.interp(stop.start, times, [at[axis] for _, at in day.tracks[stop.vehicle].points]) for axis in (0, 1)
+        ]
+        np.testing.assert_allclose(there, place, atol=1e-3)
 
 
 def test_files_keep_the_seed(tmp_path):
