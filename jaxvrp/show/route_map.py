@@ -103,7 +103,7 @@ class RouteMap:
     def _draw_region(self, region: Region) -> None:
         from matplotlib.patches import Polygon
 
-        look = {"facecolor": "none", "edgecolor": LOST, "hatch": "//", "alpha": 0.35, "linewidth": 0.9}
+        look: dict[str, Any] = {"facecolor": "none", "edgecolor": LOST, "hatch": "//", "alpha": 0.35, "linewidth": 0.9}
         self.axes.add_patch(Polygon(region.corners, **look, zorder=1.5))
         below = {"xytext": (0, -6), "textcoords": "offset points", "path_effects": outline()}
         lowest = min(region.corners, key=lambda corner: corner[1])
@@ -263,7 +263,7 @@ def crashes_of(story: Story) -> list[tuple[float, float]]:
 
 def _extent(story: Story, ways: list[Way]) -> tuple[np.ndarray, float]:
     """The middle of the map, `f64[2]`, and half its side."""
-    corners = [np.array(story.area)] if story.area else []
+    corners = [np.array(each) for each in (story.area, *(region.corners for region in story.regions)) if each]
     positions = np.array([place.position for place in story.places], float).reshape(-1, 2)
     places = np.concatenate([positions, *corners, *(way.places for way in ways)])
     low, high = places.min(axis=0), places.max(axis=0)

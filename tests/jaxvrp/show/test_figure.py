@@ -13,7 +13,7 @@ from jaxvrp.show import animation, draw_chart, draw_map, draw_story, write_pictu
 from jaxvrp.show.figure import lay_out
 from jaxvrp.show.palette import BESIDE_STATUS, INK, LATE, LOST, ON_TIME, RIGHT, SERIES
 from jaxvrp.show.route_map import RouteMap, Way
-from jaxvrp.story import Lines, Rows, Standing, Units
+from jaxvrp.story import Lines, Region, Rows, Standing, Units
 from tests.jaxvrp.show.stories import FLIGHTS, RIDES, crowd
 
 HEADS = {"png": b"\x89PNG", "SVG": b"<?xml", "pdf": b"%PDF"}
@@ -85,6 +85,13 @@ def test_words_of_a_story_replace_the_usual_ones():
     story = dataclasses.replace(RIDES, shortfall="Rejected", words={"late": "too late", "depot": "", "pickup": "fetch"})
     keys = [text.get_text() for text in draw_map(story).get_legend().get_texts()]
     assert keys[:4] == ["fetch", "drop-off", "too late", "rejected"]
+
+
+def test_regions_are_on_the_map_with_their_names():
+    zone = Region("no flights", ((1.0, 1.0), (3.0, 1.0), (3.0, 3.0)))
+    axes = draw_map(dataclasses.replace(FLIGHTS, regions=(zone,)))
+    assert [patch.get_xy()[:3].tolist() for patch in axes.patches] == [[list(corner) for corner in zone.corners]]
+    assert "no flights" in [text.get_text() for text in axes.texts] and axes.get_xlim()[1] > 3
 
 
 def test_a_ride_on_board_leaves_no_way():
