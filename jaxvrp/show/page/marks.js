@@ -83,10 +83,10 @@ function placeMark(svg, place, [x, y], scale = 1) {
   return mark;
 }
 
-/** The label inside its mark where it fits, or below it; beside those that have no room for either. */
+/** A number inside its mark, a name below it; beside marks that have no room for either. */
 function placeLabel(group, { kind, label }, hasRoom) {
   const isNode = kind === "node";
-  if (hasRoom && label.length <= 3) draw("text", { class: `mid inside${isNode ? " tiny" : ""}` }, group, label);
+  if (hasRoom && /^\d{1,3}$/.test(label)) draw("text", { class: `mid inside${isNode ? " tiny" : ""}` }, group, label);
   else if (hasRoom)
     draw("text", { class: `mid halo ${isNode ? "tiny" : "name"}`, y: isNode ? 15 : 21 }, group, cut(label, 16));
   else draw("text", { class: "small halo", x: 9, y: -6 }, group, cut(label, 16));
