@@ -22,7 +22,6 @@ LAYERS = (
     ("jaxvrp.registry", "jaxvrp.testing"),
     ("jaxvrp.randomized", "jaxvrp.notebook", "jaxvrp.policies", "jaxvrp.search"),
     (
-        "jaxvrp.show.schema",
         "jaxvrp.show.common",
         "jaxvrp.show.reasons",
         "jaxvrp.show.sheets",

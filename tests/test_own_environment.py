@@ -92,7 +92,7 @@ TOOLBOX = '''
     from jaxvrp import Headline, ReplayKind, Toolbox
     from jaxvrp.show.common import as_json, common_entries
     from jaxvrp.show.paper import new_paper
-    from jaxvrp.show.schema import list_of, number, object_with
+    from jaxvrp.io.schema import list_of, number, object_with
 
 
     class PushActor:

@@ -15,7 +15,7 @@ from benchmarks.records.sets import find_set, generate
 from jaxvrp.io.command_line import Parser, UserError
 from jaxvrp.io.json_files import read_json
 from jaxvrp.io.messages import cut, printable, shown
-from jaxvrp.show.schema import list_of, number, object_with, one_of, text, whole_number
+from jaxvrp.io.schema import list_of, number, object_with, one_of, text, whole_number
 from train import entry
 
 FORMAT = "jaxvrp-record-1"

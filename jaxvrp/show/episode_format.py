@@ -47,10 +47,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from jaxvrp import registry
+from jaxvrp.io import schema
 from jaxvrp.io.json_files import as_read, read_json
 from jaxvrp.io.messages import shown
 from jaxvrp.io.whole_files import write_text
-from jaxvrp.show import schema
 from jaxvrp.show.common import FORMAT, VERSION
 from jaxvrp.show.story_format import check_story
 from jaxvrp.toolbox import ReplayKind

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from jaxvrp import story
-from jaxvrp.show import schema
-from jaxvrp.show.schema import Check
+from jaxvrp.io import schema
+from jaxvrp.io.schema import Check
 
 EXACT = 1e4
 """From here on, three decimals are finer than a float32."""

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 
 import jax
 
+from jaxvrp.io import schema
 from jaxvrp.io.command_line import UserError
 from jaxvrp.io.json_files import read_json
 from jaxvrp.io.limits import LARGEST_WHOLE
 from jaxvrp.io.messages import printable, shown
 from jaxvrp.io.whole_files import write_csv, write_json
-from jaxvrp.show import schema
 
 MANIFEST = "manifest-{}-of-{}.json"
 

@@ -16,7 +16,7 @@ from jaxvrp.envs.darp.problem.solution import SolutionReport, routes_to_actions,
 from jaxvrp.envs.darp.rules import State
 from jaxvrp.episodes import Episode, until_end
 from jaxvrp.io import plan_files
-from jaxvrp.show.schema import list_of, object_with, whole_number
+from jaxvrp.io.schema import list_of, object_with, whole_number
 
 FORMAT = "jaxvrp-darp-plan-1"
 

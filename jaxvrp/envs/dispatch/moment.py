@@ -25,8 +25,8 @@ from jaxvrp.envs.dispatch.schedule import rescheduled
 from jaxvrp.io.json_files import plain, read_json
 from jaxvrp.io.messages import nearest
 from jaxvrp.io.problem_files import DamagedFileError
+from jaxvrp.io.schema import boolean, list_of, object_of_only, object_with, one_of, text
 from jaxvrp.io.units import LENGTHS
-from jaxvrp.show.schema import boolean, list_of, object_of_only, object_with, one_of, text
 
 FORMAT = "jaxvrp-dispatch-moment-1"
 

@@ -19,8 +19,8 @@ from jaxvrp.envs.flying_sidekicks.rules import State
 from jaxvrp.episodes import Episode, until_end
 from jaxvrp.io import plan_files
 from jaxvrp.io.problem_files import DamagedFileError, FileFormat, UnknownFormatError, read_problems
+from jaxvrp.io.schema import list_of, object_with, one_of, optional, whole_number
 from jaxvrp.plausible import out_of_reach
-from jaxvrp.show.schema import list_of, object_with, one_of, optional, whole_number
 from jaxvrp.toolbox import Inspection
 
 FORMATS = {".npz": FileFormat("jaxvrp.envs.flying_sidekicks.save", load)}

@@ -27,9 +27,9 @@ from jaxvrp.envs.pcb.env import ROLE, Pcb
 from jaxvrp.envs.pcb.geometry import LEGAL_OVERLAP
 from jaxvrp.envs.pcb.played import Placement
 from jaxvrp.envs.pcb.rules import State
+from jaxvrp.io.schema import POINT, boolean, list_of, number, object_with, optional, text, whole_number
 from jaxvrp.show.common import as_json, common_entries
 from jaxvrp.show.reasons import shown_amount
-from jaxvrp.show.schema import POINT, boolean, list_of, number, object_with, optional, text, whole_number
 
 LEAST_LOSS = 1e-3  # mm; shorter losses of a move are not mentioned
 

@@ -16,9 +16,9 @@ from jaxvrp.envs.pcb import make_board
 from jaxvrp.envs.pcb.problem.board import as_float32 as as_computed
 from jaxvrp.envs.truck_and_drone.instance import as_float32 as tsp_drone_as_computed
 from jaxvrp.episodes import count_states, from_states
+from jaxvrp.io.schema import POINT, list_of, object_with
 from jaxvrp.show import export_episode
 from jaxvrp.show.common import as_json, common_entries
-from jaxvrp.show.schema import POINT, list_of, object_with
 
 
 def play(env, actor, instance, key):

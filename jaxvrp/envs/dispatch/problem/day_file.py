@@ -24,8 +24,7 @@ from jaxvrp.envs.dispatch.problem.instance import (
 from jaxvrp.io.json_files import plain, read_json
 from jaxvrp.io.limits import LARGEST, LARGEST_WHOLE
 from jaxvrp.io.problem_files import DamagedFileError, FileFormat, UnknownFormatError, read_problems
-from jaxvrp.io.units import LENGTHS, SPEEDS, TIMES
-from jaxvrp.show.schema import (
+from jaxvrp.io.schema import (
     boolean,
     list_of,
     number_from,
@@ -34,6 +33,7 @@ from jaxvrp.show.schema import (
     text,
     whole_number,
 )
+from jaxvrp.io.units import LENGTHS, SPEEDS, TIMES
 
 FORMAT = "jaxvrp-dispatch-day-1"
 

@@ -28,9 +28,9 @@ from jaxvrp.io.limits import LARGEST
 from jaxvrp.io.messages import shown
 from jaxvrp.io.origin import FAR_IN_TIME, origin_of
 from jaxvrp.io.problem_files import DamagedFileError, UnknownFormatError
+from jaxvrp.io.schema import Check, list_of, number_from, object_of_only, one_of, optional, text
 from jaxvrp.io.whole_files import write_text
 from jaxvrp.show.reasons import shown_amount
-from jaxvrp.show.schema import Check, list_of, number_from, object_of_only, one_of, optional, text
 
 FORMAT = "jaxvrp-truck-drone-1"
 
