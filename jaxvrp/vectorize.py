@@ -64,6 +64,20 @@ class VecTimeStep(TimeStep):
     final_global_observation: jax.Array | None
     final_entities: ByKind
 
+    def ended_episodes(self) -> dict[str, jax.Array]:
+        """Sums of the metrics over the episodes that end with this step, `{name: f32[] or f32[agents]}`.
+
+        With `episodes`, how many they are over.
+        """
+        done = self.done
+
+        def total(metric: jax.Array) -> jax.Array:
+            done_per_entry = done.reshape(done.shape + (1,) * (metric.ndim - 1))
+            return jnp.where(done_per_entry, metric, 0.0).sum(axis=0)
+
+        sums = {name: total(metric) for name, metric in self.metrics.items()}
+        return {**sums, "episodes": done.sum(dtype=jnp.float32)}
+
 
 class VecState(struct.PyTreeNode):
     """State of a batch.

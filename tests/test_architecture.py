@@ -33,7 +33,7 @@ LAYERS = (
     ("jaxvrp.show", "jaxvrp.replay", "jaxvrp.adapters"),
     ("train.sharding",),
     ("train.settings",),
-    ("train.learner", "train.distributions"),
+    ("train.learner",),
     ("train.on_policy", "train.off_policy"),
     ("train.algorithms",),
     ("train.run",),

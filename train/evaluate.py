@@ -65,6 +65,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     deterministic = not (args.sampled or args.best_of > 1)
     choosing: dict[str, Any] = {"deterministic": deterministic, "temperature": args.temperature}
     rounds = args.best_of * config.num_seeds + len(baseline_actors(evaluator.env))
+    episode: Any = None
     with Episodes(evaluator.num_episodes * rounds) as episodes, Compiler() as compiler:
         episodes.begin("policy")
         compiled = functools.partial(compiler.compile, quick=True)

@@ -1,4 +1,4 @@
-"""Choosing from masked logits: probabilities, the most probable action, samples."""
+"""Choosing from masked logits: probabilities, the most probable action, samples, and how probable they were."""
 
 from __future__ import annotations
 
@@ -39,6 +39,18 @@ def mode(logits: jax.Array, mask: jax.Array) -> jax.Array:
     return jnp.argmax(masked_logits(logits, mask), axis=-1).astype(jnp.int32)
 
 
+def log_prob_and_entropy(logits: jax.Array, mask: jax.Array, action: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Log-probability of `action` (`i32[...]`) and entropy in nats, each `f32[...]`."""
+    logits = masked_logits(logits, mask)
+    relative = logits - jax.lax.stop_gradient(logits.max(axis=-1, keepdims=True))
+    weight = jnp.exp(relative)
+    total = weight.sum(axis=-1)
+    is_chosen = jnp.arange(logits.shape[-1], dtype=jnp.int32) == action[..., None]
+    log_total = jnp.log(total)
+    log_prob = jnp.where(is_chosen, relative, 0.0).sum(axis=-1) - log_total
+    return log_prob, log_total - (weight * relative).sum(axis=-1) / total
+
+
 def sample_actions(key: jax.Array, logits: ByRole, mask: ByRole) -> ByRole:
     """Actions `{role: i32[E, agents]}` by logits and masks `{role: [E, agents, actions]}`, from one batched draw."""
     num_agents = [logit.shape[-2] for logit in logits.values()]
@@ -52,3 +64,11 @@ def sample_actions(key: jax.Array, logits: ByRole, mask: ByRole) -> ByRole:
 def likeliest_actions(logits: ByRole, mask: ByRole) -> ByRole:
     """The most probable legal actions, `{role: i32[..., agents]}`; otherwise as `sample_actions`."""
     return {name: mode(logits[name], mask[name]) for name in logits}
+
+
+def log_probs(logits: ByRole, mask: ByRole, action: ByRole) -> ByRole:
+    """Log-probabilities `{role: f32[E, agents]}` of actions `{role: i32[E, agents]}`.
+
+    Logits and masks are `{role: [E, agents, actions]}`.
+    """
+    return {name: log_prob_and_entropy(logits[name], mask[name], chosen)[0] for name, chosen in action.items()}

@@ -17,7 +17,6 @@ from jaxvrp import Environment, Role, TimeStep, VecEnv, turns
 from jaxvrp.actor import Carry
 from jaxvrp.spaces import Box, ByRole
 from jaxvrp.turns import Turns
-from train.learner import ended_episodes
 from train.off_policy.q_learning import Metrics, RoleState
 from train.off_policy.replay_buffer import Decisions
 
@@ -186,7 +185,7 @@ class Collector:
             # A row that is not finite is a refused move, not a decision.
             keep = played.valid[name] & jnp.isfinite(rows).all(axis=-1)
             recorded[name] = (rows, keep & (step >= self.unrecorded_steps))
-        return vec, (recorded, ended_episodes(timestep))
+        return vec, (recorded, timestep.ended_episodes())
 
 
 def rows_of(role: Role, played: Turns, name: str) -> jax.Array:

@@ -11,11 +11,13 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from train.distributions import sample_squashed
 from train.off_policy import q_learning
 from train.off_policy.config import SACConfig
 from train.off_policy.q_learning import Metrics, Params, RoleNetworks, RoleState
 from train.off_policy.replay_buffer import Decisions
+
+LOG_DEVIATIONS = (-20.0, 2.0)
+"""Bounds of the logarithm of a Gaussian's standard deviation (Haarnoja et al. 2018)."""
 
 
 class SAC:
@@ -70,6 +72,20 @@ def sample(
     outputs: Any = networks.actor.apply(actor, observation)
     mean, log_deviation = jnp.split(outputs, 2, axis=-1)
     return sample_squashed(noise, mean, log_deviation)
+
+
+def sample_squashed(noise: jax.Array, mean: jax.Array, log_deviation: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Actions `f32[..., A]` from a Gaussian that tanh squashes into [-1, 1], and their log-probabilities `f32[...]`.
+
+    From standard normal `noise` `f32[..., A]`; the logarithm of the deviation is clipped to [-20, 2] (Haarnoja et al.
+    2018). The density is computed before the squashing, so it stays finite where tanh is 1 in float32.
+    """
+    log_deviation = jnp.clip(log_deviation, *LOG_DEVIATIONS)
+    # From the numbers drawn: the difference to the mean would lose them where the deviation is small.
+    log_density = -0.5 * jnp.square(noise) - 0.5 * math.log(2 * math.pi) - log_deviation
+    drawn = mean + jnp.exp(log_deviation) * noise
+    log_stretch = 2 * (jnp.log(2) - drawn - jax.nn.softplus(-2 * drawn))  # log of the slope 1 - tanh(drawn)^2
+    return jnp.tanh(drawn), (log_density - log_stretch).sum(axis=-1)
 
 
 def critic_target(

@@ -19,9 +19,9 @@ import optax
 
 from jaxvrp.policies.actors import Actors, Params, Seen
 from jaxvrp.policies.blocks import Blocks
+from jaxvrp.policies.choice import log_prob_and_entropy
 from jaxvrp.policies.networks.inputs import rows_of
 from jaxvrp.spaces import ByKind, ByRole
-from train.distributions import log_prob_and_entropy
 from train.on_policy.config import PPOConfig
 from train.on_policy.critics import Critics
 from train.on_policy.imitation import Guidance
@@ -216,13 +216,11 @@ def critic_loss(
     """
     inputs = critics.inputs(batch.seen)[critic]
     values, _ = critics.apply_critic(critic, params, inputs, batch.carry["critic"][critic], batch.reset)
-    loss = jnp.zeros((), jnp.float32)
     metrics = {}
     for role, value in values.items():
         error = value_error(value, batch.value[role], batch.target[role], config)
         metrics[f"{role}/value_loss"] = masked_mean(error, batch.valid[role])
-        loss += metrics[f"{role}/value_loss"]
-    return loss, metrics
+    return sum(metrics.values(), jnp.zeros((), jnp.float32)), metrics
 
 
 def policy_terms(

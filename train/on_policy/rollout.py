@@ -14,12 +14,10 @@ from jaxvrp import TimeStep, VecEnv
 from jaxvrp.actor import Actor, Carry
 from jaxvrp.environment import executed_action
 from jaxvrp.policies.actors import Actors, Seen
-from jaxvrp.policies.choice import likeliest_actions, sample_actions
+from jaxvrp.policies.choice import likeliest_actions, log_probs, sample_actions
 from jaxvrp.policies.networks.inputs import rows_of
 from jaxvrp.spaces import ByKind, ByRole
 from jaxvrp.vectorize import VecState, VecTimeStep
-from train.distributions import log_probs
-from train.learner import ended_episodes
 from train.on_policy.critics import Critics
 from train.on_policy.imitation import Comparison
 
@@ -218,7 +216,7 @@ class Rollout:
             reset=players.reset,
             valid=before.valid,
         )
-        return new_players, (transition, ended_episodes(after))
+        return new_players, (transition, after.ended_episodes())
 
     def _logits(self, params: dict[str, Any], players: Players, seen: Seen) -> tuple[ByRole, Carry]:
         """Logits `{role: f32[E, agents, actions]}`, and the actors' recurrent states afterwards."""

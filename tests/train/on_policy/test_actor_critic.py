@@ -14,13 +14,12 @@ import pytest
 
 from jaxvrp import Role
 from jaxvrp.policies.actors import Actors, Seen
-from jaxvrp.policies.choice import sample_actions
+from jaxvrp.policies.choice import log_probs, sample_actions
 from jaxvrp.policies.networks.attention import Attention
 from jaxvrp.policies.networks.gru import GRU
 from jaxvrp.policies.networks.inputs import EntityInput
 from jaxvrp.policies.networks.mlp import MLP
 from jaxvrp.spaces import Box, Discrete, EntityKind, Feature, Pointer
-from train.distributions import log_probs
 from train.on_policy.critics import TEAM, Critics
 
 LENGTH, BATCH, INPUTS = 5, 3, 4
