@@ -210,16 +210,16 @@ def test_void_entities_of_one_kind_change_nothing_for_a_critic():
 
 
 def overwritten(inputs, entity, parts):
-    """With other numbers of a node in all of its planes, static, dynamic or both; it is there or not as before."""
+    """With other numbers of a node in all of its planes, static, changing or both; it is there or not as before."""
     changes = {}
     for part in parts:
         planes = {kind: numbers.copy() for kind, numbers in getattr(inputs, part).items()}
-        planes["node"][..., 1 if part == "dynamic" else 0 :, entity] = 9.0
+        planes["node"][..., 1 if part == "entities" else 0 :, entity] = 9.0
         changes[part] = planes
     return inputs.replace(**changes)
 
 
-@pytest.mark.parametrize("parts", [("dynamic",), ("static", "dynamic")], ids=["what changes", "all of it"])
+@pytest.mark.parametrize("parts", [("entities",), ("static", "entities")], ids=["what changes", "all of it"])
 @pytest.mark.parametrize(
     ("encode", "is_actor"), [("agent", False), *((encode, True) for encode in ENCODE)], ids=["critic", *ENCODE]
 )
