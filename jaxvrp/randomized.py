@@ -7,7 +7,7 @@ import functools
 import math
 import numbers
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -24,12 +24,13 @@ from jaxvrp.memory import Memory, RememberingEnvironment, memory_of
 from jaxvrp.players import Players
 from jaxvrp.registry import card_of, name_of, players_of, toolbox_of
 from jaxvrp.spaces import ByRole
-from jaxvrp.story import Story
-from jaxvrp.toolbox import ReplayKind, Toolbox
+from jaxvrp.toolbox import Toolbox
 from jaxvrp.turns import Choose, TurnBasedEnvironment, Turns
 
 Ranges = dict[str, tuple[float, float]]
 """Least and greatest value, by the name of a field of the environment."""
+
+T = TypeVar("T")
 
 Drawn = dict[str, jax.Array]
 """The values drawn for an episode, `f32[]` each (sizes too), by the name of a field of the environment."""
@@ -213,8 +214,8 @@ def _toolbox_of_base(env: Randomized) -> Toolbox:
         toolbox,
         renderer=toolbox.renderer and _of_base(toolbox.renderer),
         step_recorder=toolbox.step_recorder and _of_base(toolbox.step_recorder),
-        replay=replay and ReplayKind(_of_base(replay.export), replay.check, replay.script),
-        story=toolbox.story and _story_on_base(toolbox.story),
+        replay=replay and dataclasses.replace(replay, export=_on_base(replay.export)),
+        story=toolbox.story and _on_base(toolbox.story),
         still=None,
     )
 
@@ -240,12 +241,14 @@ def _name_of_base(env: Randomized) -> str:
     return name_of(env.base)
 
 
-def _story_on_base(story_of: Callable[[Episode, Any], Story]) -> Callable[[Episode, Any], Story]:
-    """The story of an episode of a base environment, for those of randomised ones."""
+def _on_base(function: Callable[[Episode, Any], T]) -> Callable[[Episode, Any], T]:
+    """A function of an episode of a base environment, for those of randomised ones."""
 
-    def call(episode: Episode, problem: Any) -> Story:
+    def call(episode: Episode, problem: Any) -> T:
+        env = episode.env
+        assert isinstance(env, Randomized)
         first: RandomizedState = jax.tree.map(lambda leaf: leaf[0], episode.states)
-        return story_of(episode.replace(env=episode.env.of(first), states=episode.states.base), problem)
+        return function(episode.replace(env=env.of(first), states=episode.states.base), problem)
 
     return call
 

@@ -38,17 +38,17 @@ Draw = Callable[[Any, Any, str | os.PathLike], None]
 
 @dataclasses.dataclass(frozen=True)
 class ReplayKind:
-    """How episodes of an environment are written and played on a page; see `jaxvrp.show`.
+    """How episodes are written and played on a page where a `Story` does not fit; see `jaxvrp.show`.
 
     Attributes:
-        export: `(env, states [T + 1, ...], actions {role: [T, agents, ...]} or None) -> episode`, a JSON object whose
-            `kind` is the name that the environment is registered under.
+        export: `(episode, problem or None) -> exported`: of an episode that was cut at its end, a JSON object, see
+            `jaxvrp.show.common.common_entries`; with the names of a problem of `InstanceFiles`.
         check: raises a ValueError, one line, unless an episode has what `script` reads.
         script: a JavaScript file that defines `VIEWS[kind]`; see `jaxvrp/show/page/tools.js`. A style sheet of the
             same name that ends in `.css` may lie beside it.
     """
 
-    export: Callable[[Any, Any, Mapping[str, Any] | None], dict[str, Any]]
+    export: Callable[[Episode, Any], dict[str, Any]]
     check: Callable[[dict[str, Any]], None]
     script: Path
 
@@ -90,8 +90,6 @@ class InstanceFiles:
         instance: `(problem, env) -> instance` for `Environment.reset_to` of an environment with these parameters; by
             default the problem itself.
         endings: those that `write_plan` knows.
-        label_episode: `(problem, episode) -> episode` of `jaxvrp.show` with the problem's own names; by default the
-            episode as it is.
         draw: `(problem, env, states [T + 1, ...], path)`: draws the plan of an episode with the problem's own names;
             None: `Toolbox.renderer` does, without.
         environment: the registered name of the environment that problems are solved in unless another is named; None:
@@ -113,7 +111,6 @@ class InstanceFiles:
     write_plan: Callable[[Any, str | os.PathLike, dict[str, Any]], None]
     instance: Callable[[Any, Any], Any] = lambda problem, env: problem
     endings: tuple[str, ...] = plan_files.ENDINGS
-    label_episode: Callable[[Any, dict[str, Any]], dict[str, Any]] = lambda problem, episode: episode
     draw: Callable[[Any, Any, Any, str | os.PathLike], None] | None = None
     environment: str | None = None
     assumed: Callable[..., Mapping[str, Any]] = lambda path: {}

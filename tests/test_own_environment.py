@@ -113,13 +113,11 @@ TOOLBOX = '''
         paper.figure.savefig(path, format="png" if path.suffix == ".png" else "gif" if path.suffix == ".gif" else None)
 
 
-    def export(env, states, actions):
-        length = int(np.argmax(jax.vmap(env.is_terminal)(states))) + 1
-        states = jax.tree.map(lambda leaf: np.asarray(leaf)[:length], states)
+    def export(episode, problem):
         names = {"bead": ["STAY", "PUSH"]}
-        entries = [{"places": as_json(places)} for places in states.place]
+        entries = [{"places": as_json(places)} for places in episode.states.place]
         about = {"kind": "abacus", "title": "Abacus", "action_names": names, "step_entries": entries}
-        return common_entries(env, states, actions, **about)
+        return common_entries(episode, **about)
 
 
     def check(episode):

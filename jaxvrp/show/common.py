@@ -1,7 +1,4 @@
-"""The entries that episodes of all kinds share, made from states, and what a policy thought.
-
-Each environment's `replay.py` adds its own entries.
-"""
+"""The entries that episodes of all kinds have, those of a story, and what a policy thought."""
 
 from __future__ import annotations
 
@@ -48,41 +45,37 @@ def as_json_float32(value: float) -> float | None:
 
 
 def common_entries(
-    env: Environment,
-    states: Any,
-    actions: Mapping[str, Any] | None,
+    episode: Episode,
     *,
     kind: str,
     title: str,
     action_names: Mapping[str, Sequence[str] | None],
     step_entries: Sequence[Mapping[str, Any]],
-    reasons: Reasons | None = None,
 ) -> dict[str, Any]:
-    """What episodes of every kind have, as `jaxvrp.show.episode_format` describes it; an environment adds its own.
+    """What episodes of every kind have, as `jaxvrp.show.episode_format` describes it.
 
     Args:
-        env: the environment that was played.
-        states: leaves `[L, ...]`, up to the end of the episode.
-        actions: `{role: [T, agents, ...]}` with T >= L - 1, or None if they are not known.
+        episode: a `whole` one.
         kind: the name that the environment is registered under.
         title: a text for people.
-        action_names: of the actions of each role; None for a role whose actions are numbers.
-        step_entries: L of them, what each entry of `steps` says of the world.
-        reasons: why actions are masked; None if no reasons are written.
+        action_names: of the actions of each role; None, or nothing, for a role whose actions are numbers.
+        step_entries: what the entry of `steps` of each state says besides.
     """
-
-    @jax.jit
-    @jax.vmap
-    def observe(state: Any) -> tuple[ByRole, ByRole, dict[str, jax.Array], ByRole, Mapping[str, Cause]]:
-        causes = reasons.explain(state) if reasons else {}
-        return env.action_mask(state), env.reward(state), env.metrics(state), env.valid(state), causes
-
-    masks, rewards, metrics, valid, causes = jax.device_get(observe(states))
-    rows, last_step = present_rows(env, valid), len(step_entries) - 1
-    # No step led to the first state.
-    is_later = np.arange(last_step + 1)[:, None] > 0
-    rewards = {role: np.where(is_later, reward, 0.0)[:, rows[role]] for role, reward in rewards.items()}
+    env, seen = episode.env, episode.timesteps
+    rows, last = present_rows(env, seen.valid), len(seen.terminated) - 1
+    rewards = {role: np.asarray(reward)[:, rows[role]] for role, reward in seen.reward.items()}
     mean_reward = np.concatenate(list(rewards.values()), axis=1).mean(axis=1)
+
+    def step_entry(step: int, more: Mapping[str, Any]) -> dict[str, Any]:
+        masks = {role: mask[step][rows[role]] for role, mask in seen.action_mask.items()}
+        return {
+            "step": step,
+            "reward": {role: as_json(reward[step]) for role, reward in rewards.items()},
+            "mask": {role: ["".join("01"[int(can)] for can in row) for row in mask] for role, mask in masks.items()},
+            "action": None if episode.actions is None or step == last else _chosen(env, episode.actions, step, rows),
+            **more,
+        }
+
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -92,73 +85,38 @@ def common_entries(
         "agents": [
             {"name": names[row], "role": role} for role, names in agent_names(env.roles).items() for row in rows[role]
         ],
-        "actions": {role: None if (names := action_names[role]) is None else list(names) for role in env.roles},
-        "summary": {
-            "return": as_json(mean_reward.sum(dtype=np.float64).astype(np.float32)),
-            "length": last_step,
-            **{name: as_json(value[-1]) for name, value in metrics.items()},
-        },
-        "steps": [
-            {
-                "step": step,
-                "reward": {role: as_json(reward[step]) for role, reward in rewards.items()},
-                "mask": {
-                    role: ["".join("01"[int(allowed)] for allowed in mask[step, row]) for row in rows[role]]
-                    for role, mask in masks.items()
-                },
-                "action": None if actions is None or step == last_step else _chosen(env, actions, step, rows),
-                **({} if reasons is None else {"why": _why(reasons, causes, masks, step, rows)}),
-                **entry,
-            }
-            for step, entry in enumerate(step_entries)
-        ],
-    }
-
-
-def story_entries(episode: Episode, kind: str, story: Story) -> dict[str, Any]:
-    """A `whole` episode with its story in the format of `jaxvrp.show.episode_format`.
-
-    `kind` is the name that the environment is registered under.
-    """
-    parameters, episode = episode.env.parameters, story.episode or episode
-    env, seen = episode.env, episode.timesteps
-    rows, last = present_rows(env, seen.valid), len(seen.terminated) - 1
-    rewards = {role: np.asarray(reward)[:, rows[role]] for role, reward in seen.reward.items()}
-    mean_reward = np.concatenate(list(rewards.values()), axis=1).mean(axis=1)
-    agents = [(names[row], role) for role, names in agent_names(env.roles).items() for row in rows[role]]
-    of_vehicles = {card.agent: card.title for card in story.cards if card.vehicle is not None}
-
-    def step_entry(step: int) -> dict[str, Any]:
-        masks = {role: mask[step][rows[role]] for role, mask in seen.action_mask.items()}
-        whys = {role: to_json_values(states[step]) for role, states in story.why.items()}
-        words = {role: [text or None for text in states[step]] for role, states in story.instead.items()}
-        return {
-            "step": step,
-            "reward": {role: as_json(reward[step]) for role, reward in rewards.items()},
-            "mask": {role: ["".join("01"[int(can)] for can in row) for row in mask] for role, mask in masks.items()},
-            "action": None if episode.actions is None or step == last else _chosen(env, episode.actions, step, rows),
-            **({"why": whys} if whys else {}),
-            **({"instead": words} if any(any(texts) for texts in words.values()) else {}),
-        }
-
-    return {
-        "format": FORMAT,
-        "version": VERSION,
-        "kind": kind,
-        "title": story.title,
-        "config": as_json(parameters),
-        "agents": [{"name": of_vehicles.get(at, name), "role": role} for at, (name, role) in enumerate(agents)],
-        "actions": {role: None if (names := story.actions.get(role)) is None else list(names) for role in env.roles},
+        "actions": {role: None if (names := action_names.get(role)) is None else list(names) for role in env.roles},
         "summary": {
             "return": as_json(mean_reward.sum(dtype=np.float64).astype(np.float32)),
             "length": last,
             **{name: as_json(value[-1]) for name, value in seen.metrics.items()},
         },
-        "shortfalls": {
-            "title": story.shortfall,
-            "entries": [{"name": name, "why": why} for name, why in story.lost],
-        },
-        "steps": [step_entry(step) for step in range(last + 1)],
+        "steps": [step_entry(step, more) for step, more in zip(range(last + 1), step_entries, strict=True)],
+    }
+
+
+def story_entries(episode: Episode, kind: str, story: Story) -> dict[str, Any]:
+    """A `whole` episode with its story in the format of `jaxvrp.show.episode_format`; `kind` as of `common_entries`."""
+
+    def step_entry(step: int) -> dict[str, Any]:
+        whys = {role: to_json_values(states[step]) for role, states in story.why.items()}
+        words = {role: list(states[step]) for role, states in story.instead.items()}
+        return {**({"why": whys} if whys else {}), **({"instead": words} if any(map(any, words.values())) else {})}
+
+    entries = common_entries(
+        story.episode or episode,
+        kind=kind,
+        title=story.title,
+        action_names=story.actions,
+        step_entries=[step_entry(step) for step in range(len(story.clocks))],
+    )
+    of_vehicles = {card.agent: card.title for card in story.cards if card.vehicle is not None}
+    shortfalls = [{"name": name, "why": why} for name, why in story.lost]
+    return {
+        **entries,
+        "config": as_json(episode.env.parameters),
+        "agents": [{**agent, "name": of_vehicles.get(at, agent["name"])} for at, agent in enumerate(entries["agents"])],
+        "shortfalls": {"title": story.shortfall, "entries": shortfalls},
         "story": to_json_values(story),
     }
 
@@ -193,7 +151,7 @@ def _why(
     return {role: [of_agent(role, row) for row in rows[role]] for role in causes}
 
 
-def present_rows(env: Environment, valid: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def present_rows(env: Environment, valid: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """`{role: i64[rows]}`, the agents that are there: rows that are void at the start are so throughout."""
     return {
         name: np.flatnonzero(valid[name][0]) if name in valid else np.arange(role.num_agents)

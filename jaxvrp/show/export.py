@@ -39,9 +39,7 @@ def export_episode(episode: Episode, problem: Any = None) -> dict[str, Any]:
     """
     toolbox = registry.toolbox_of(episode.env)
     if toolbox.story is None and toolbox.replay is not None:
-        exported = toolbox.replay.export(episode.env, episode.states, episode.actions)
-        label = toolbox.instances.label_episode if problem is not None and toolbox.instances else None
-        return label(problem, exported) if label else exported
+        return toolbox.replay.export(whole(episode), problem)
     return story_entries(whole(episode), registry.name_of(episode.env), story_of(episode, problem))
 
 

@@ -31,7 +31,7 @@ HELD = (story.Standing, story.Aim)
 
 def to_json_values(value: Any) -> Any:
     """A story, or a part of one, as JSON values."""
-    if dataclasses.is_dataclass(value):
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {name: to_json_values(getattr(value, name)) for name in _hints(type(value))}
     if isinstance(value, Mapping):
         return {str(name): to_json_values(entry) for name, entry in value.items()}
@@ -65,7 +65,7 @@ def _check_of(kind: Any, counts: Mapping[str, int]) -> Check:
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if origin is typing.Annotated:
         return schema.one_of(*inner[1]) if inner[0] is str else schema.whole_number(counts.get(inner[1]))
-    if dataclasses.is_dataclass(kind):
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         return schema.object_with(**{name: _check_of(hint, counts) for name, hint in _hints(kind).items()})
     if origin is tuple:
         return _check_of_tuple(inner, counts)

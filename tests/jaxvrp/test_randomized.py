@@ -13,6 +13,7 @@ from jaxvrp.actor import RandomActor
 from jaxvrp.envs.truck_drone.baselines.greedy import greedy_action
 from jaxvrp.envs.truck_drone.course import course_of
 from jaxvrp.episodes import from_states, record_episode, record_episodes
+from jaxvrp.show import export_episode
 from jaxvrp.testing import check_shapes
 from jaxvrp.turns import TurnBasedEnvironment
 
@@ -219,12 +220,11 @@ def test_pictures_and_replays_of_an_episode_leave_out_who_does_not_exist(base):
     actor = registry.players_of(env).baselines["greedy"](env)
     instance = jax.jit(env.generate)(jax.random.key(0))
     episode = jax.jit(lambda: record_episode(env, actor, instance, jax.random.key(0)))()
-    states, actions = episode.states, episode.actions
-    episode = registry.toolbox_of(env).replay.export(env, states, actions)
-    assert len(episode["customers"]) == 1
-    assert {len(row) for step in episode["steps"] for row in step["mask"]["drone"]} == {
-        len(episode["actions"]["drone"])
-    }
+    states = episode.states
+    told = export_episode(episode)
+    assert [place["kind"] for place in told["story"]["places"]].count("customer") == 1
+    assert told["kind"] == "truck_drone"
+    assert {len(row) for step in told["steps"] for row in step["mask"]["drone"]} == {len(told["actions"]["drone"])}
     assert course_of(from_states(base, states.base)).num_customers == 1
     last = jax.tree.map(lambda leaf: leaf[-1], states.base)
     assert " of 1 customers served" in registry.toolbox_of(base).still(last)

@@ -125,10 +125,3 @@ def write_plan(problem: BoardOfFile, path: str | os.PathLike, plan: dict[str, An
     orientation = np.where(netlist.board.fixed, netlist.board.orientation, quarters)
     board = netlist.board.replace(position=position.astype(netlist.board.position.dtype), orientation=orientation)
     write_pcb(path, PcbFile((dataclasses.replace(netlist, board=board),)))
-
-
-def label_episode(problem: BoardOfFile, episode: dict[str, Any]) -> dict[str, Any]:
-    """An episode of `jaxvrp.show` with the names of the parts."""
-    pairs = zip(episode["components"], problem.netlist.components, strict=True)
-    components = [{**entry, "name": part.name} for entry, part in pairs]
-    return {**episode, "components": components}

@@ -25,8 +25,9 @@ from numpy.typing import ArrayLike
 from jaxvrp.envs.pcb import played
 from jaxvrp.envs.pcb.env import ROLE, Pcb
 from jaxvrp.envs.pcb.geometry import LEGAL_OVERLAP
+from jaxvrp.envs.pcb.plan import BoardOfFile
 from jaxvrp.envs.pcb.played import Placement
-from jaxvrp.envs.pcb.rules import State
+from jaxvrp.episodes import Episode
 from jaxvrp.io.schema import POINT, boolean, list_of, number, object_with, optional, text, whole_number
 from jaxvrp.show.common import as_json, common_entries
 from jaxvrp.show.reasons import shown_amount
@@ -34,14 +35,14 @@ from jaxvrp.show.reasons import shown_amount
 LEAST_LOSS = 1e-3  # mm; shorter losses of a move are not mentioned
 
 
-def export_episode(env: Pcb, states: State, actions: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def export_episode(recorded: Episode, problem: BoardOfFile | None = None) -> dict[str, Any]:
     """See `jaxvrp.show.export_episode`."""
-    episode = played.from_states(env, states)
-    board = episode.board
+    env = recorded.env
+    assert isinstance(env, Pcb)
+    episode = played.from_states(env, recorded.states)
+    board, names = episode.board, [part.name for part in problem.netlist.components] if problem else episode.names
     entries = common_entries(
-        env,
-        episode.states,
-        actions,
+        recorded,
         kind="pcb",
         title=f"Placement: {len(episode.agents)} movable of {board.num_components} parts, {board.num_nets} nets",
         action_names={ROLE: None},
@@ -57,7 +58,7 @@ def export_episode(env: Pcb, states: State, actions: Mapping[str, Any] | None = 
     )
     component = np.searchsorted(episode.parts, episode.states.instance.wiring.component[0, episode.agents]).tolist()
     agents = [{**agent, "component": part} for agent, part in zip(entries["agents"], component, strict=True)]
-    parts = zip(episode.names, as_json(board.size), board.fixed.tolist(), board.side.tolist(), strict=True)
+    parts = zip(names, as_json(board.size), board.fixed.tolist(), board.side.tolist(), strict=True)
     pins = zip(board.pin_component.tolist(), as_json(board.pin_offset), board.pin_net.tolist(), strict=True)
     return {
         **entries,

@@ -19,7 +19,6 @@ TOOLBOX = Toolbox(
         plan=plan.plan_of,
         write_plan=plan.write_plan,
         endings=plan.ENDINGS,
-        label_episode=plan.label_episode,
         draw=render_plan,
         inspect=plan.inspect,
     ),

@@ -8,14 +8,13 @@ import pytest
 import jaxvrp
 from jaxvrp import registry
 from jaxvrp.actor import RandomActor
-from jaxvrp.environment import is_over
 from jaxvrp.envs import darp, dispatch, truck_drone, tsp_drone
 from jaxvrp.envs.darp.problem.instance import as_float32
 from jaxvrp.envs.dispatch.problem.instance import as_float32 as dispatch_as_computed
 from jaxvrp.envs.pcb import make_board
 from jaxvrp.envs.pcb.problem.board import as_float32 as as_computed
 from jaxvrp.envs.truck_and_drone.instance import as_float32 as tsp_drone_as_computed
-from jaxvrp.episodes import count_states, from_states
+from jaxvrp.episodes import from_states
 from jaxvrp.io.schema import POINT, list_of, object_with
 from jaxvrp.show import export_episode
 from jaxvrp.show.common import as_json, common_entries
@@ -179,17 +178,13 @@ VIEW = """VIEWS.reach = (seek) => ({
 """
 
 
-def export_reach(env, states, actions):
-    length = count_states(states.step, jax.vmap(lambda state: is_over(env, state))(states))
-    states = jax.tree.map(lambda leaf: leaf[:length], states)
+def export_reach(episode, problem):
     return common_entries(
-        env,
-        states,
-        actions,
+        episode,
         kind="reach",
         title="Reach",
         action_names={"mover": None, "caller": ["WAIT", "CALL", "SHOUT"]},
-        step_entries=[{"places": as_json(places)} for places in states.position],
+        step_entries=[{"places": as_json(places)} for places in episode.states.position],
     )
 
 
