@@ -27,7 +27,7 @@ LAYERS = (
         "jaxvrp.show.sheets",
         "jaxvrp.show.story_format",
     ),
-    ("jaxvrp.show.palette", "jaxvrp.show.paper", "jaxvrp.show.files", "jaxvrp.show.stills", "jaxvrp.pictures"),
+    ("jaxvrp.show.palette", "jaxvrp.show.paper", "jaxvrp.show.files", "jaxvrp.show.stills"),
     ("jaxvrp.envs",),
     ("jaxvrp.envs.*.toolbox", "jaxvrp.envs.*.card", "jaxvrp.envs.*.players"),
     ("jaxvrp.show", "jaxvrp.replay", "jaxvrp.adapters"),
@@ -190,7 +190,7 @@ def test_what_learns_and_runs_draws_nothing():
         if module.startswith(
             ("train.settings", "train.on_policy", "train.off_policy", "train.algorithms", "train.run")
         ):
-            drawing = {name for name in names if name.startswith(("jaxvrp.show", "jaxvrp.pictures", "jaxvrp.replay"))}
+            drawing = {name for name in names if name.startswith(("jaxvrp.show", "jaxvrp.replay"))}
             assert not drawing, f"{module} imports {drawing}"
 
 

@@ -49,13 +49,14 @@ class Exhibit:
         name: of the environment, and of the files.
         player: who plays, in words.
         play: gives the environment, states `[T + 1, ...]` and actions `{role: [T, agents, ...]}`.
-        map_box: of its animation, without title, legend and charts: left, top, right, bottom, in pixels.
+        map_box: of an animation that is not drawn from a story, without title, legend and charts: left, top, right,
+            bottom, in pixels.
     """
 
     name: str
     player: str
     play: Callable[[], tuple[Any, Any, ByRole]]
-    map_box: tuple[int, int, int, int]
+    map_box: tuple[int, int, int, int] | None = None
 
 
 class WalkToGoal:
@@ -158,20 +159,14 @@ def _record(env: Any, actor: Actor, instance: Any) -> Episode:
     return jax.jit(lambda instance: record_episode(env, actor, instance, jax.random.key(0)))(instance)
 
 
-TRUCK_DRONE_MAP = (20, 45, 506, 531)
 EXHIBITS = (
-    Exhibit(
-        "truck_drone",
-        "the shipped policy `truck_drone_basic`",
-        lambda: play_policy("truck_drone_basic", 3),
-        TRUCK_DRONE_MAP,
-    ),
-    Exhibit("vrpd_tw", "the shipped policy `vrpd_tw`", lambda: play_policy("vrpd_tw", 0), TRUCK_DRONE_MAP),
-    Exhibit("darp", "the shipped policy `darp`", lambda: play_policy("darp", 5), (18, 65, 526, 573)),
-    Exhibit("dispatch", "a rule that sends idle vehicles where they are needed", play_dispatch, (18, 63, 505, 550)),
-    Exhibit("tsp_drone", "the planner TSP-ep-all", play_tsp_drone, (16, 45, 506, 531)),
-    Exhibit("truck_drone_tours", "the rule nearest neighbour", play_tours, (16, 45, 506, 531)),
-    Exhibit("flying_sidekicks", "the search, after a second", play_sidekicks, (16, 45, 506, 531)),
+    Exhibit("truck_drone", "the shipped policy `truck_drone_basic`", lambda: play_policy("truck_drone_basic", 3)),
+    Exhibit("vrpd_tw", "the shipped policy `vrpd_tw`", lambda: play_policy("vrpd_tw", 0)),
+    Exhibit("darp", "the shipped policy `darp`", lambda: play_policy("darp", 5)),
+    Exhibit("dispatch", "a rule that sends idle vehicles where they are needed", play_dispatch),
+    Exhibit("tsp_drone", "the planner TSP-ep-all", play_tsp_drone),
+    Exhibit("truck_drone_tours", "the rule nearest neighbour", play_tours),
+    Exhibit("flying_sidekicks", "the search, after a second", play_sidekicks),
     Exhibit("pcb", "parts that walk to a placement found by annealing", play_pcb, (19, 49, 491, 521)),
 )
 
@@ -186,9 +181,7 @@ def write_gallery(folder: Path, only: Sequence[str], *, animations: bool = False
         replay.write_page({**exported, "subtitle": exhibit.player.replace("`", "")}, folder / f"{exhibit.name}.html")
         if animations:
             replay.save(episode, folder / f"{exhibit.name}.gif")
-            drawn_from_story = registry.toolbox_of(episode.env).renderer is None
-            box = map_box(show.story_of(episode)) if drawn_from_story else exhibit.map_box
-            crop_animation(folder / f"{exhibit.name}.gif", box)
+            crop_animation(folder / f"{exhibit.name}.gif", exhibit.map_box or map_box(show.story_of(episode)))
         summary = {name: float(np.mean(value)) for name, value in exported["summary"].items()}
         played.append({"name": exhibit.name, "player": exhibit.player, "summary": summary})
     (folder / INDEX).write_text(json.dumps(played, indent=1), encoding="utf-8")
