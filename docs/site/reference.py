@@ -16,13 +16,18 @@ def _from_the_rules_on(env: str) -> list[str]:
 
 
 REFERENCE = {
-    "The contract": ("contract", ["jaxvrp.environment", "jaxvrp.spaces", "jaxvrp.actor", "jaxvrp.actions"]),
+    "The contract": (
+        "contract",
+        ["jaxvrp.environment", "jaxvrp.memory", "jaxvrp.spaces", "jaxvrp.actor", "jaxvrp.actions"],
+    ),
     "Making and checking environments": (
         "making",
         [
             "jaxvrp.registry",
             "jaxvrp.fields",
             "jaxvrp.randomized",
+            "jaxvrp.card",
+            "jaxvrp.players",
             "jaxvrp.toolbox",
             "jaxvrp.search.*",
             "jaxvrp.serialization",
@@ -30,11 +35,13 @@ REFERENCE = {
         ],
     ),
     "Playing": ("playing", ["jaxvrp.vectorize", "jaxvrp.episodes", "jaxvrp.entities", "jaxvrp.rows", "jaxvrp.turns"]),
-    "Replay and notebooks": ("replay", ["jaxvrp.show.*", "jaxvrp.notebook"]),
+    "Replay and notebooks": ("replay", ["jaxvrp.story", "jaxvrp.show.*", "jaxvrp.notebook"]),
     "truck_drone": ("truck_drone", _from_the_rules_on("truck_drone")),
     "darp": ("darp", _from_the_rules_on("darp")),
     "dispatch": ("dispatch", _from_the_rules_on("dispatch")),
-    "tsp_drone": ("tsp_drone", _from_the_rules_on("tsp_drone")),
+    "tsp_drone": ("tsp_drone", [*_from_the_rules_on("tsp_drone"), *_from_the_rules_on("truck_and_drone")]),
+    "truck_drone_tours": ("truck_drone_tours", _from_the_rules_on("truck_drone_tours")),
+    "flying_sidekicks": ("flying_sidekicks", _from_the_rules_on("flying_sidekicks")),
     "pcb": ("pcb", _from_the_rules_on("pcb")),
     "Adapters": ("adapters", ["jaxvrp.adapters.*"]),
     "Files and messages": ("files", ["jaxvrp.io.*", "jaxvrp.plausible"]),
