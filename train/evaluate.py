@@ -12,7 +12,7 @@ import argparse
 import functools
 import pathlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -65,7 +65,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     deterministic = not (args.sampled or args.best_of > 1)
     choosing: dict[str, Any] = {"deterministic": deterministic, "temperature": args.temperature}
     rounds = args.best_of * config.num_seeds + len(baseline_actors(evaluator.env))
-    episode: Any = None
     with Episodes(evaluator.num_episodes * rounds) as episodes, Compiler() as compiler:
         episodes.begin("policy")
         compiled = functools.partial(compiler.compile, quick=True)
@@ -78,6 +77,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             best = compiler.compile(play, run.params, quick=True)(run.params)
             episodes.advance(evaluator.num_episodes * config.num_seeds)
         figures = {"policy": to_host(best), **evaluator.baselines(episodes, baselines)}
+        writers: list[tuple[str, str, Callable[..., None]]]
         writers = [("--render", args.render, draw), ("--debug", args.debug, record_steps)]
         outputs = []
         if asked := [writer for writer in writers if writer[1]]:
