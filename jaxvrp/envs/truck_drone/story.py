@@ -69,7 +69,7 @@ def story_of(episode: Episode, problem: FleetMap | None = None) -> Story:
     course = course_of(episode)
     names = naming_of(course.instance, course.num_drones, problem)
     shortfall = np.asarray(jax.vmap(lambda world: battery_shortfall(course.env, world))(course.world))
-    reasons, vehicles, faults = reasons_of(course.env, names), [names.truck, *names.drones], _faults(course)
+    reasons, vehicles, faults = reasons_of(course.env, names), [names.truck, *names.drones], _faults(episode, course)
     scenario = f"{type(course.env).__name__}: {course.num_drones} drones, {course.num_customers} customers"
     story = Story(
         title=(problem.name if problem else "") or scenario,
@@ -120,14 +120,15 @@ def _total_reward(reward: ByRole) -> float:
     return float(np.concatenate(list(reward.values()), axis=1).mean(axis=1).sum(dtype=np.float64))
 
 
-def _faults(course: Course) -> list[str]:
-    """What went wrong, and how often."""
+def _faults(episode: Episode, course: Course) -> list[str]:
+    """What went wrong, and how often; a drone may be in the air where the rules of the scenario are content with it."""
     status, is_served = course.world.drones.status[-1], course.served_at >= 0
+    is_success = "success" in episode.timesteps.metrics and bool(episode.timesteps.metrics["success"][-1])
     counts = {
         "late": (course.steps_late > 0).sum(),
         "not served": (~is_served).sum(),
         "crashed": (status == CRASHED).sum(),
-        "in the air at the end": ((status == FLYING) | (status == RETURNING)).sum(),
+        "in the air at the end": 0 if is_success else ((status == FLYING) | (status == RETURNING)).sum(),
     }
     return [f"{count} {what}" for what, count in counts.items() if count]
 
@@ -326,7 +327,7 @@ def _charts(course: Course, names: Naming) -> Iterator[Chart]:
     yield Rows(
         f"Customers: {'time windows' if has_windows else 'deadlines'} and deliveries",
         tuple(_row(course, names, int(customer)) for customer in order),
-        (*keys, ("on time", "served on time"), ("late", "late")),
+        (*keys, ("on time", "served on time"), *([("late", "late")] if course.steps_late.any() else [])),
     )
     yield Levels("Battery", tuple(range(1, 1 + course.num_drones)), shaded=True)
 
