@@ -220,7 +220,11 @@ def test_a_map_on_another_clock_and_grid(plan_of_town, tmp_path):
         np.testing.assert_allclose(moved, before + (EPOCH / 60 if name == "end" else GRID[0]), rtol=1e-9)
     found.write(tmp_path / "plan.html")
     found.draw(tmp_path / "plan.svg")
-    assert f'"start": {text(EPOCH / 60)}' in (tmp_path / "plan.html").read_text()
+    page = (tmp_path / "plan.html").read_text()
+    story = json.loads(page.split('id="episode">')[1].split("</script>")[0])["story"]
+    assert story["clocks"][0] == EPOCH / 60
+    places = np.array([place["position"] for place in story["places"]])
+    assert (np.abs(places - GRID) < 1e5).all()
 
 
 def day(*, time=1.0, length=1.0, clock=0.0, place=(0.0, 0.0), units=None):
