@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 
-from jaxvrp.envs.flying_sidekicks.env import TRUCK
+from jaxvrp.envs.flying_sidekicks.env import TRUCK, FlyingSidekicks
 from jaxvrp.envs.flying_sidekicks.instance import Instance
 from jaxvrp.envs.flying_sidekicks.plan import steps_of, tasks_of
 from jaxvrp.envs.flying_sidekicks.report import LAUNCH, Task, flights_report, name_of_drone
 from jaxvrp.envs.flying_sidekicks.rules import action_of
 from jaxvrp.envs.truck_and_drone.plan import problem_of
-from jaxvrp.envs.truck_and_drone.story import Cast, Part, chart, rounded
-from jaxvrp.envs.truck_and_drone.ways import DRONE, name_of
+from jaxvrp.envs.truck_and_drone.story import Cast, Part, lost_in, rounded, tell
+from jaxvrp.envs.truck_and_drone.ways import name_of
 from jaxvrp.episodes import Episode, whole
-from jaxvrp.io import plan_files
-from jaxvrp.story import Card, Event, Story, Units, number
+from jaxvrp.story import Card, Event, Story
 
 
 def story_of(episode: Episode, problem: Instance | None = None) -> Story:
     """The story of an episode, with the times and places of the file that a `problem` was read from."""
     episode = whole(episode)
-    states, instance = episode.states, problem_of(episode.states) if problem is None else problem
+    env, states = episode.env, episode.states
+    assert isinstance(env, FlyingSidekicks)
+    instance = problem_of(states) if problem is None else problem
     report, steps = flights_report(instance, tasks_of(states)), steps_of(states)
     drones = tuple(map(name_of_drone, range(instance.num_drones)))
     clocks = tuple(states.walk.clock.astype(float).tolist())
@@ -32,39 +37,23 @@ def story_of(episode: Episode, problem: Instance | None = None) -> Story:
         no_fly=np.asarray(instance.no_fly).all(axis=0) & (np.arange(instance.num_nodes) > 0),
         span=(0.0, report.cost or max(clocks) or 1e-6),
     )
-    unserved = np.flatnonzero(~states.served[-1]).tolist()
-    why = f"no vehicle had come, or set out, when the episode stops after {len(steps)} tasks"
-    return Story(
-        title=f"Truck and {len(drones)} drone{'s' * (len(drones) > 1)}: {len(cast.nodes) - 1} customers",
-        summary=(
-            ("makespan", rounded(report.cost)),
-            ("by drone", cast.by_drone()),
-            ("truck waits", number(report.ways.waited(TRUCK))),
-            (f"drone{'s' * (len(drones) > 1)} wait{'s' * (len(drones) == 1)}", number(report.ways.waited(DRONE))),
-        ),
-        verdict=plan_files.verdict(report.violations, lambda name, found: f"node {found.first_node}"),
-        is_feasible=report.feasible,
-        units=Units(),
-        span=cast.span,
-        clocks=clocks,
-        places=cast.places,
-        vehicles=cast.vehicles,
-        charts=(chart(cast),),
+    title, summary = f"Truck and {len(drones)} drone{'s' * (len(drones) > 1)}", [("makespan", rounded(report.cost))]
+    return dataclasses.replace(
+        tell(cast, report, title, summary, clocks),
         events=tuple(_event(task, step, clocks[step]) for step, task in enumerate(steps, 1)),
         cards=(Card(TRUCK, agent=0, vehicle=0), *(Card(name, vehicle=at) for at, name in enumerate(drones, 1))),
-        lost=tuple((name_of(node), why) for node in unserved),
-        actions={TRUCK: _names(episode.env.num_nodes, tuple(map(name_of_drone, range(episode.env.num_drones))))},
-        episode=episode.replace(actions=_actions_of(episode)),
-        words={"steps": "by turn"},
+        lost=lost_in(states, "no vehicle", "tasks"),
+        actions={TRUCK: _names(env.num_nodes, tuple(map(name_of_drone, range(env.num_drones))))},
+        episode=episode.replace(actions=_actions_of(env, episode)),
     )
 
 
-def _actions_of(episode: Episode) -> dict[str, np.ndarray]:
+def _actions_of(env: FlyingSidekicks, episode: Episode) -> Mapping[str, Any]:
     """The actions of an episode, those that were executed if they are not known."""
     if episode.actions is not None:
         return episode.actions
     kind, node, drone = episode.states.task[1:].T
-    return {TRUCK: action_of(kind, node, drone, episode.env.num_nodes, episode.env.num_drones)[:, None]}
+    return {TRUCK: action_of(kind, node, drone, env.num_nodes, env.num_drones)[:, None]}
 
 
 def _event(task: Task, step: int, clock: float) -> Event:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ from jaxvrp.environment import Environment
 from jaxvrp.envs.truck_and_drone import observation, rules
 from jaxvrp.envs.truck_and_drone.operations import FIRST_SERVE
 from jaxvrp.envs.truck_and_drone.state import State
-from jaxvrp.spaces import Box, ByKind, ByRole, Discrete, EntityKind, Feature, Pointer, Role
+from jaxvrp.spaces import Box, ByKind, ByRole, Discrete, EntityKind, Pointer, Role
 
 DRONE, TRUCK = "drone", "truck"
 
@@ -33,44 +33,30 @@ class TruckAndDrone(Environment, abc.ABC):
         help="nodes as entities, or all in one vector; learners choose the kind that their network reads",
     )
 
-    context_features: ClassVar[tuple[Feature, ...]]
-    static_features: ClassVar[tuple[Feature, ...]]
-    dynamic_features: ClassVar[tuple[Feature, ...]]
+    sees: ClassVar[Any]  # the module of what is seen: features, and the functions that make them
 
     @property
     @abc.abstractmethod
     def allow_revisits(self) -> bool:
         """Whether truck and drone may meet at nodes that are served already."""
 
-    @abc.abstractmethod
-    def context(self, state: State) -> list[jax.Array]:
-        """The numbers of `context_features`."""
-
-    @abc.abstractmethod
-    def static_planes(self, state: State) -> list[jax.Array]:
-        """The numbers of `static_features` of each node, `[n]` each."""
-
-    @abc.abstractmethod
-    def dynamic_planes(self, state: State, present: jax.Array) -> list[jax.Array]:
-        """The numbers of `dynamic_features` of each node, `[n]` each; `present` (`bool[n]`) is the first of them."""
-
     @property
     def _nodes(self) -> EntityKind:
-        return observation.node_kind(self.num_nodes, self.static_features, self.dynamic_features)
+        return observation.node_kind(self.num_nodes, self.sees.STATIC, self.sees.DYNAMIC)
 
     @property
     def roles(self) -> dict[str, Role]:
         """The drone, then the truck; their actions point at nodes."""
         drone, truck = Discrete(self.num_nodes + FIRST_SERVE), Discrete(self.num_nodes)
         if not self.entity_kinds:
-            box = flat_box(self.context_features, (self._nodes,))
+            box = flat_box(self.sees.CONTEXT, (self._nodes,))
             return {DRONE: Role(1, box, drone), TRUCK: Role(1, box, truck)}
-        box = Box(-jnp.inf, jnp.inf, (len(self.context_features),))
+        box = Box(-jnp.inf, jnp.inf, (len(self.sees.CONTEXT),))
         places = (("x", "y"), ("drone_x", "drone_y"))
         at_nodes = Pointer(observation.NODE, 1)
         return {
-            DRONE: Role(1, box, drone, self.context_features, (Pointer(None, FIRST_SERVE), at_nodes), places),
-            TRUCK: Role(1, box, truck, self.context_features, (at_nodes,), places),
+            DRONE: Role(1, box, drone, self.sees.CONTEXT, (Pointer(None, FIRST_SERVE), at_nodes), places),
+            TRUCK: Role(1, box, truck, self.sees.CONTEXT, (at_nodes,), places),
         }
 
     @property
@@ -99,7 +85,7 @@ class TruckAndDrone(Environment, abc.ABC):
         """`{"node": f32[K, n]}`, see the class; {} where all is one vector. Padding is 0."""
         if not self.entity_kinds:
             return {}
-        planes = observation.stacked(self.static_planes(state))
+        planes = observation.stacked(self.sees.static_planes(state))
         return {observation.NODE: jnp.where(state.instance.exists, planes, 0.0)}
 
     def entities(self, state: State) -> ByKind:
@@ -107,11 +93,12 @@ class TruckAndDrone(Environment, abc.ABC):
         if not self.entity_kinds:
             return {}
         present = rules.in_play(state, allow_revisits=self.allow_revisits)
-        planes = observation.stacked(self.dynamic_planes(state, present))
+        mask = self.action_mask(state)
+        planes = observation.stacked(self.sees.dynamic_planes(state, mask[DRONE][0], mask[TRUCK][0], present))
         return {observation.NODE: jnp.where(present, planes, 0.0)}
 
     def _context(self, state: State) -> jax.Array:
-        return observation.stacked(self.context(state))
+        return observation.stacked(self.sees.context(state, self.action_mask(state)[DRONE][0]))
 
     def is_terminal(self, state: State) -> jax.Array:
         """The truck is at the depot and the drone on board, for the last time."""

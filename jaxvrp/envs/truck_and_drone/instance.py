@@ -28,14 +28,14 @@ FORMAT = "jaxvrp-tsp_drone-1"
 LATENESS = 1e-5
 """Share by which times may exceed limits: sums of `float32` are rounded."""
 
-NODES: arrays.Schema = {
+NODES: dict[str, ArrayField] = {
     "locs": ArrayField("nodes", (2,), padding="first row", origin="map"),
     **dict.fromkeys(("exists", "no_fly"), ArrayField("nodes", kind=bool, padding=False)),
     **dict.fromkeys(("truck_pace", "drone_pace", "max_flight", "launch_time", "recovery_time"), ArrayField()),
     **dict.fromkeys(("truck_time", "drone_time"), ArrayField("nodes", ("nodes",), optional=True)),
 }
 
-WINDOWS: arrays.Schema = {
+WINDOWS: dict[str, ArrayField] = {
     "demand": ArrayField("nodes"),
     **dict.fromkeys(("opens", "closes"), ArrayField("nodes", origin="clock")),
     "service": ArrayField("nodes"),

@@ -74,11 +74,11 @@ def _drone_node(state: State) -> jax.Array:
     return jnp.where(state.is_away, state.drone_customer, state.truck_node)
 
 
-def context(state: State, drone_mask: jax.Array, unit: jax.Array) -> list[jax.Array]:
-    """The numbers of `CONTEXT`; `drone_mask` is `bool[n + 2]`, times of sorties are in a `unit`, `f32[]`."""
+def context(state: State, drone_mask: jax.Array) -> list[jax.Array]:
+    """The numbers of `CONTEXT`; `drone_mask` is `bool[n + 2]`."""
     instance, figures = state.instance, state.figures
     per_time = 1.0 / figures.horizon
-    per_sortie = 1.0 / unit
+    per_sortie = 1.0 / state.sortie_unit
     truck, drone = (
         (rows_at(instance.locs, node) - instance.locs[0]) / figures.extent
         for node in (state.truck_node, _drone_node(state))
@@ -121,10 +121,8 @@ def static_planes(state: State) -> list[jax.Array]:
     ]
 
 
-def dynamic_planes(
-    state: State, drone_mask: jax.Array, truck_mask: jax.Array, present: jax.Array, unit: jax.Array
-) -> list[jax.Array]:
-    """The numbers of `DYNAMIC` of each node, `[n]` each; masks `bool[n + 2]` and `bool[n]`, `unit` as for `context`."""
+def dynamic_planes(state: State, drone_mask: jax.Array, truck_mask: jax.Array, present: jax.Array) -> list[jax.Array]:
+    """The numbers of `DYNAMIC` of each node, `[n]` each; masks `bool[n + 2]` and `bool[n]`."""
     instance, index = state.instance, node_indices(state.instance)
     per_time = 1.0 / state.figures.horizon
     truck_leg = truck_time(instance, state.truck_node, index)
@@ -140,7 +138,7 @@ def dynamic_planes(
         state.in_range,
         truck_leg * per_time,
         drone_leg * per_time,
-        jnp.where(state.is_away, wait, 0.0) * (1.0 / unit),
+        jnp.where(state.is_away, wait, 0.0) * (1.0 / state.sortie_unit),
     ]
 
 

@@ -22,11 +22,15 @@ from jaxvrp.envs.truck_and_drone.state import State
 from jaxvrp.envs.truck_and_drone.ways import Leg
 from jaxvrp.episodes import Episode, until_end
 from jaxvrp.io import plan_files
+from jaxvrp.plausible import nearest
 
 FORMAT = "jaxvrp-tsp-drone-plan-1"
 
 COLUMNS = ("who", "leave", "arrive", "from", "to", "serves", "with_drone")
 """Of a way, and of the table."""
+
+LOOKED_AT = 200
+"""Customers, the first of them, whose least flights are worked out."""
 
 
 def parameters_of(instance: Instance, env: TruckAndDrone) -> dict[str, Any]:
@@ -41,7 +45,7 @@ def instance_of(instance: Instance, env: TruckAndDrone) -> Instance:
     return from_origin(instance)
 
 
-def problem_of(states: State) -> Instance:
+def problem_of(states: Any) -> Any:
     """The problem of one episode, whose states have a leading time axis."""
     return jax.tree.map(lambda leaf: np.asarray(leaf)[0], states.instance)
 
@@ -104,3 +108,17 @@ def with_actions(episode: Episode) -> Episode:
     if episode.actions is not None:
         return episode
     return episode.replace(actions=_actions_of(episode.states, len(episode.states.step) - 1))
+
+
+def flown_customers(instance: Instance) -> np.ndarray:
+    """`i64[C]`, those that the drone may serve, at most `LOOKED_AT`."""
+    return (np.flatnonzero(instance.exists & ~instance.no_fly)[1:])[:LOOKED_AT]
+
+
+def least_legs(instance: Instance, customers: np.ndarray) -> np.ndarray:
+    """`f64[C]`, from each customer to the nearest other place, as it counts against the limit of flights."""
+    if instance.drone_time is not None:
+        there = np.where(np.eye(instance.num_nodes, dtype=bool), np.inf, instance.drone_time)[customers]
+        return there.min(axis=1)
+    places = np.asarray(instance.locs, np.float64)
+    return np.array([nearest(places[[each]], np.delete(places, each, axis=0))[0] for each in customers])

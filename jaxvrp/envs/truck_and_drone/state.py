@@ -47,3 +47,8 @@ class State(NotebookStill, struct.PyTreeNode):
     totals: Totals  # of the episode
     step: jax.Array  # `i32[]`
     done: jax.Array  # `bool[]`
+
+    @property
+    def sortie_unit(self) -> jax.Array:
+        """`f32[]`, by which times of sorties are seen."""
+        return self.figures.horizon

@@ -6,11 +6,13 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from jaxvrp.envs.truck_and_drone.state import State
 from jaxvrp.envs.truck_and_drone.ways import DRONE, TRUCK, Leg, Ways, name_of
+from jaxvrp.io import plan_files
 from jaxvrp.story import (
     Activity,
     Bar,
@@ -20,6 +22,8 @@ from jaxvrp.story import (
     Row,
     Rows,
     Standing,
+    Story,
+    Units,
     Vehicle,
     number,
 )
@@ -75,14 +79,14 @@ class Cast:
         return f"{count} of {len(self.nodes) - 1}"
 
     def _customer(self, node: int) -> Place:
-        standings, note = (Standing(self.span[0], "open"),), "not served"
+        standings, note = [Standing(self.span[0], "open")], "not served"
         if (service := self.ways.server.get(node)) is not None:
-            standings += (Standing(service.begin, "served", self.index(service.by, service.tour)),)
+            standings.append(Standing(service.begin, "served", self.index(service.by, service.tour)))
             who = self.parts[self.index(service.by, service.tour)].name
             note = f"served by {who if ' ' in who else f'the {who}'} at {number(service.begin)}"
         if self.no_fly[node]:
             note += ", not by the drone"
-        return Place(name_of(node), str(node), "customer", self.place(node), standings, note)
+        return Place(name_of(node), str(node), "customer", self.place(node), tuple(standings), note)
 
     def _legs(self, part: Part) -> list[Leg]:
         """The ways of a vehicle, also those on board of the truck, in order."""
@@ -210,3 +214,32 @@ def turn_events(states: State, clocks: Sequence[float], vehicle_of: Callable[[in
         who = DRONE if states.is_drones_turn[step - 1] else TRUCK
         events.append(Event(clocks[step], step, words, vehicle=vehicle_of(step - 1, who)))
     return tuple(events)
+
+
+def tell(cast: Cast, report: Any, title: str, summary: Sequence[tuple[str, str]], clocks: tuple[float, ...]) -> Story:
+    """What follows from a plan alone: `report` is its checker's, `summary` says what comes first of it."""
+    several = sum(part.who != TRUCK and part.tour == 0 for part in cast.parts) > 1
+    return Story(
+        title=f"{title}: {len(cast.nodes) - 1} customers",
+        summary=(
+            *summary,
+            ("by drone", cast.by_drone()),
+            ("truck waits", number(cast.ways.waited(TRUCK))),
+            ("drones wait" if several else "drone waits", number(cast.ways.waited(DRONE))),
+        ),
+        verdict=plan_files.verdict(report.violations, lambda name, found: f"node {found.first_node}"),
+        is_feasible=report.feasible,
+        units=Units(),
+        span=cast.span,
+        clocks=clocks,
+        places=cast.places,
+        vehicles=cast.vehicles,
+        charts=(chart(cast),),
+        words={"steps": "by turn"},
+    )
+
+
+def lost_in(states: Any, nobody: str, turns: str = "turns") -> tuple[tuple[str, str], ...]:
+    """Whom nobody served, and why, for episodes that were cut off; `turns` is what their steps are called."""
+    why = f"{nobody} had come, or set out, when the episode stops after {len(states.step) - 1} {turns}"
+    return tuple((name_of(node), why) for node in np.flatnonzero(~states.served[-1]).tolist())

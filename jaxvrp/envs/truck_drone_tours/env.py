@@ -15,7 +15,7 @@ from jaxvrp.envs.truck_drone_tours import observation, rules
 from jaxvrp.envs.truck_drone_tours.problem.generator import generate
 from jaxvrp.envs.truck_drone_tours.problem.instance import Instance
 from jaxvrp.envs.truck_drone_tours.rules import State
-from jaxvrp.spaces import ByRole, Feature
+from jaxvrp.spaces import ByRole
 
 
 class TruckDroneTours(TruckAndDrone):
@@ -45,9 +45,7 @@ class TruckDroneTours(TruckAndDrone):
     what is generated do not count for instances from elsewhere.
     """
 
-    context_features: ClassVar[tuple[Feature, ...]] = observation.CONTEXT
-    static_features: ClassVar[tuple[Feature, ...]] = observation.STATIC
-    dynamic_features: ClassVar[tuple[Feature, ...]] = observation.DYNAMIC
+    sees: ClassVar[Any] = observation
     allow_revisits: ClassVar[bool] = False
 
     num_tandems: int = fields.size(0, minimum=0, help="most tours; 0: as many as customers")
@@ -108,19 +106,6 @@ class TruckDroneTours(TruckAndDrone):
     def action_mask(self, state: State) -> ByRole:
         """`{"drone": bool[1, n + 2], "truck": bool[1, n]}`."""
         return {DRONE: rules.drone_allowed(state)[None], TRUCK: rules.truck_allowed(state)[None]}
-
-    def context(self, state: State) -> list[jax.Array]:
-        """The numbers of `CONTEXT`."""
-        return observation.context(state, self.action_mask(state)[DRONE][0])
-
-    def static_planes(self, state: State) -> list[jax.Array]:
-        """The numbers of `STATIC`."""
-        return observation.static_planes(state)
-
-    def dynamic_planes(self, state: State, present: jax.Array) -> list[jax.Array]:
-        """The numbers of `DYNAMIC`."""
-        mask = self.action_mask(state)
-        return observation.dynamic_planes(state, mask[DRONE][0], mask[TRUCK][0], present)
 
     def reward(self, state: State) -> ByRole:
         """`{"drone": f32[1], "truck": f32[1]}`, the same for both, see the class."""

@@ -45,10 +45,9 @@ DYNAMIC = (
 
 def context(state: State, drone_mask: jax.Array) -> list[jax.Array]:
     """The numbers of `CONTEXT`; `drone_mask` is `bool[n + 2]`."""
-    instance, horizon = state.instance, state.instance.closes[0]
-    per_horizon = 1.0 / horizon
+    instance, per_horizon = state.instance, 1.0 / state.instance.closes[0]
     return [
-        *shared.context(state, drone_mask, horizon),
+        *shared.context(state, drone_mask),
         (state.clock + state.truck_elapsed) * per_horizon,
         state.tours.load / instance.truck_capacity,
         state.tours.tandems_left / state.figures.num_customers,
@@ -74,6 +73,6 @@ def dynamic_planes(state: State, drone_mask: jax.Array, truck_mask: jax.Array, p
     truck_leg = truck_time(instance, state.truck_node, node_indices(instance))
     arrival = state.clock + state.truck_elapsed + truck_leg
     return [
-        *shared.dynamic_planes(state, drone_mask, truck_mask, present, horizon),
+        *shared.dynamic_planes(state, drone_mask, truck_mask, present),
         (jnp.minimum(instance.closes, horizon) - arrival) / horizon,
     ]

@@ -10,9 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from jaxvrp.envs.truck_and_drone.inspection import flown_customers, least_legs
 from jaxvrp.envs.truck_and_drone.operations import tours_of
-from jaxvrp.envs.truck_and_drone.plan import COLUMNS, as_json, common_entries, operations_of, routes, way
+from jaxvrp.envs.truck_and_drone.plan import (
+    COLUMNS,
+    as_json,
+    common_entries,
+    flown_customers,
+    least_legs,
+    operations_of,
+    routes,
+    way,
+)
 from jaxvrp.envs.truck_drone_tours.env import TruckDroneTours
 from jaxvrp.envs.truck_drone_tours.problem.instance import Instance, load
 from jaxvrp.envs.truck_drone_tours.problem.kuo import assumed_by_kuo, read_kuo

@@ -4,30 +4,11 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 
-from jaxvrp.envs.truck_and_drone.reasons import causes
+from jaxvrp.envs.truck_and_drone.reasons import Why, causes
 from jaxvrp.envs.truck_drone_tours import rules
 from jaxvrp.envs.truck_drone_tours.env import TruckDroneTours
 from jaxvrp.envs.truck_drone_tours.rules import State
-from jaxvrp.show.reasons import Cause, Kind, Reasons, first_cause
-
-
-class Why(Kind):
-    """What forbids an action."""
-
-    ALLOWED = ""
-    OTHERS_TURN = "the other one's turn"
-    MISSING = "no such customer"
-    IS_DEPOT = "the depot is no customer"
-    SERVED = "served already"
-    NO_FLY = "not for the drone"
-    AWAY = "the drone is away"
-    ON_BOARD = "the drone is on board"
-    NO_MEETING = "no node would be left to meet at"
-    DRONES = "the drone is on its way there"
-    TOO_FULL = "the tandem would carry {amount} too much"
-    NOT_IN_TIME = "afterwards a window, the endurance or the horizon would be exceeded by {amount}"
-    NONE_SERVED = "the truck has served no customer of this tour"
-    TO_MEET_HERE = "the truck is at the depot, to meet the drone"
+from jaxvrp.show.reasons import Cause, Reasons, first_cause
 
 
 def reasons_of(env: TruckDroneTours) -> Reasons:

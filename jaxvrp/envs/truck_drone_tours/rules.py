@@ -44,10 +44,16 @@ class Tours(struct.PyTreeNode):
     waiting: jax.Array  # `f32[]`, time that trucks and drones waited for windows to open
 
 
-class State(shared.State, kw_only=True):  # type: ignore[call-arg]
+class State(shared.State, kw_only=True):
     """Where an episode stands."""
 
+    instance: Instance
     tours: Tours
+
+    @property
+    def sortie_unit(self) -> jax.Array:
+        """`f32[]`, the horizon: sorties wait for windows."""
+        return self.instance.closes[0]
 
 
 def begin(instance: Instance, num_tandems: int) -> State:

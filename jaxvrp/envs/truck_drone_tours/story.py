@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 import numpy as np
 
 from jaxvrp.envs.truck_and_drone.env import DRONE, TRUCK
 from jaxvrp.envs.truck_and_drone.operations import action_names, tours_of
 from jaxvrp.envs.truck_and_drone.plan import operations_of, problem_of, with_actions
-from jaxvrp.envs.truck_and_drone.story import Cast, Part, activity_at, chart, rounded, turn_events
-from jaxvrp.envs.truck_and_drone.ways import name_of
+from jaxvrp.envs.truck_and_drone.story import Cast, Part, activity_at, lost_in, rounded, tell, turn_events
+from jaxvrp.envs.truck_drone_tours.env import TruckDroneTours
 from jaxvrp.envs.truck_drone_tours.problem.instance import Instance
 from jaxvrp.envs.truck_drone_tours.problem.report import tours_report
 from jaxvrp.envs.truck_drone_tours.reasons import reasons_of
 from jaxvrp.envs.truck_drone_tours.rules import State
 from jaxvrp.episodes import Episode, whole
-from jaxvrp.io import plan_files
 from jaxvrp.show.common import whys_of
-from jaxvrp.story import Card, Story, Units, held, number
+from jaxvrp.story import Card, Story, held
 
 
 def story_of(episode: Episode, problem: Instance | None = None) -> Story:
     """The story of an episode, with the times and places of the file that a `problem` was read from."""
     episode = with_actions(whole(episode))
     env, states = episode.env, episode.states
+    assert isinstance(env, TruckDroneTours)
     instance = problem_of(states) if problem is None else problem
     report = tours_report(instance, tours_of(operations_of(states)))
     departure = float(instance.departure)
@@ -42,35 +43,18 @@ def story_of(episode: Episode, problem: Instance | None = None) -> Story:
         no_fly=np.asarray(instance.no_fly),
         span=(departure, max(ends)),
     )
-    unserved = np.flatnonzero(~states.served[-1]).tolist()
-    why = f"neither truck nor drone had come, or set out, when the episode stops after {int(states.step[-1])} turns"
-    return Story(
-        title=f"Tandems: {len(cast.nodes) - 1} customers",
-        summary=(
-            ("cost", rounded(report.cost)),
-            ("tours", str(len(report.end))),
-            ("by drone", cast.by_drone()),
-            ("truck waits", number(report.ways.waited(TRUCK))),
-            ("drone waits", number(report.ways.waited(DRONE))),
-        ),
-        verdict=plan_files.verdict(report.violations, lambda name, found: f"node {found.first_node}"),
-        is_feasible=report.feasible,
-        units=Units(),
-        span=cast.span,
-        clocks=turns.clocks,
-        places=cast.places,
-        vehicles=cast.vehicles,
-        charts=(chart(cast),),
+    summary = [("cost", rounded(report.cost)), ("tours", str(len(report.end)))]
+    return dataclasses.replace(
+        tell(cast, report, "Tandems", summary, turns.clocks),
         events=turn_events(states, turns.clocks, lambda step, who: cast.index(who, turns.tours[step])),
         cards=tuple(
             Card(f"{who}s", agent=agent, steps=tuple(_said(cast, who, tour, clock) for tour, clock in turns.moments))
             for agent, who in ((1, TRUCK), (0, DRONE))
         ),
-        lost=tuple((name_of(node), why) for node in unserved),
+        lost=lost_in(states, "neither truck nor drone"),
         actions=action_names(env.num_nodes),
         episode=episode,
         why=whys_of(reasons_of(env), episode),
-        words={"steps": "by turn"},
     )
 
 
@@ -82,13 +66,13 @@ class _Turns:
     departure: float
     ends: np.ndarray  # `f64[tours]`
 
-    @property
+    @functools.cached_property
     def tours(self) -> list[int]:
         """Of each state, the tour that is under way, or that is next."""
         left = self.states.tours.tandems_left
         return (left[0] - left).tolist()
 
-    @property
+    @functools.cached_property
     def moments(self) -> list[tuple[int, float]]:
         """Of each state, the tour that led to it, and the truck's time in that."""
         tours, shift = self.tours, self.departure - float(self.states.clock[0])

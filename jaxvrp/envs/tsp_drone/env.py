@@ -15,7 +15,7 @@ from jaxvrp.envs.truck_and_drone.instance import Instance, as_float32, pad
 from jaxvrp.envs.tsp_drone import rules
 from jaxvrp.envs.tsp_drone.problem.generator import LAYOUTS, generate
 from jaxvrp.envs.tsp_drone.rules import State
-from jaxvrp.spaces import ByRole, Feature
+from jaxvrp.spaces import ByRole
 
 
 class TspDrone(TruckAndDrone):
@@ -45,9 +45,7 @@ class TspDrone(TruckAndDrone):
     `observation`. Those that say what is generated do not count for instances from elsewhere.
     """
 
-    context_features: ClassVar[tuple[Feature, ...]] = observation.CONTEXT
-    static_features: ClassVar[tuple[Feature, ...]] = observation.STATIC
-    dynamic_features: ClassVar[tuple[Feature, ...]] = observation.DYNAMIC
+    sees: ClassVar[Any] = observation
 
     layout: str = fields.choice("corner", LAYOUTS, help="where generated nodes lie")
     allow_revisits: bool = fields.switch(True, help="truck and drone may meet at nodes that are served already")
@@ -85,19 +83,6 @@ class TspDrone(TruckAndDrone):
             DRONE: rules.drone_allowed(state, allow_revisits=self.allow_revisits)[None],
             TRUCK: rules.truck_allowed(state, allow_revisits=self.allow_revisits)[None],
         }
-
-    def context(self, state: State) -> list[jax.Array]:
-        """The numbers of `CONTEXT`."""
-        return observation.context(state, self.action_mask(state)[DRONE][0], state.figures.horizon)
-
-    def static_planes(self, state: State) -> list[jax.Array]:
-        """The numbers of `STATIC`."""
-        return observation.static_planes(state)
-
-    def dynamic_planes(self, state: State, present: jax.Array) -> list[jax.Array]:
-        """The numbers of `DYNAMIC`."""
-        mask = self.action_mask(state)
-        return observation.dynamic_planes(state, mask[DRONE][0], mask[TRUCK][0], present, state.figures.horizon)
 
     def reward(self, state: State) -> ByRole:
         """`{"drone": f32[1], "truck": f32[1]}`, the same for both, see the class."""

@@ -9,10 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from jaxvrp.envs.truck_and_drone.inspection import flown_customers, least_legs
 from jaxvrp.envs.truck_and_drone.instance import Instance
 from jaxvrp.envs.truck_and_drone.operations import Operation
-from jaxvrp.envs.truck_and_drone.plan import as_json, common_entries, operations_of, routes, way
+from jaxvrp.envs.truck_and_drone.plan import (
+    as_json,
+    common_entries,
+    flown_customers,
+    least_legs,
+    operations_of,
+    routes,
+    way,
+)
 from jaxvrp.envs.tsp_drone.env import TspDrone
 from jaxvrp.envs.tsp_drone.problem.agatz import begins_like_agatz, read_agatz
 from jaxvrp.envs.tsp_drone.problem.instance import load
@@ -77,6 +84,7 @@ def plan_of(instance: Instance, episode: Episode) -> dict[str, Any]:
     Raises:
         ValueError: the states are of no or of several episodes.
     """
+    assert isinstance(episode.env, TspDrone)
     operations = operations_of(episode.states)
     report = solution_report(instance, operations, allow_revisits=episode.env.allow_revisits)
     return {

@@ -6,31 +6,10 @@ import jax
 import jax.numpy as jnp
 
 from jaxvrp.envs.truck_and_drone.legs import drone_distance
-from jaxvrp.envs.truck_and_drone.reasons import causes
+from jaxvrp.envs.truck_and_drone.reasons import Why, causes
 from jaxvrp.envs.tsp_drone.env import TspDrone
 from jaxvrp.envs.tsp_drone.rules import SLACK, State, nodes_ahead, way_back
-from jaxvrp.show.reasons import Candidates, Cause, Kind, Reasons, first_cause
-
-
-class Why(Kind):
-    """What forbids an action."""
-
-    ALLOWED = ""
-    OTHERS_TURN = "the other one's turn"
-    MISSING = "no such customer"
-    IS_DEPOT = "the depot is no customer"
-    SERVED = "served already"
-    NO_FLY = "not for the drone"
-    AWAY = "the drone is away"
-    ON_BOARD = "the drone is on board"
-    FLIGHT_TOO_LONG = "flight {amount} too long, to the nearest node to meet at"
-    NO_MEETING = "no node would be left to meet at"
-    MEETS_TOO_FAR = "a meeting here is {amount} beyond the drone's range"
-    MUST_MEET = "the truck waits here to meet the drone"
-    NO_LATER = "the truck comes to no later node within the drone's range"
-    CUSTOMERS_LEFT = "customers are left: {amount}"
-    DRONES = "the drone is on its way there"
-    TOO_FAR_TO_MEET = "a meeting there is {amount} beyond the drone's range"
+from jaxvrp.show.reasons import Candidates, Cause, Reasons, first_cause
 
 
 def reasons_of(env: TspDrone) -> Reasons:

@@ -11,30 +11,28 @@ from jaxvrp.envs.truck_and_drone.env import DRONE, TRUCK
 from jaxvrp.envs.truck_and_drone.instance import Instance
 from jaxvrp.envs.truck_and_drone.operations import Operation, action_names
 from jaxvrp.envs.truck_and_drone.plan import operations_of, problem_of, with_actions
-from jaxvrp.envs.truck_and_drone.story import Cast, Part, chart, rounded, turn_events
-from jaxvrp.envs.truck_and_drone.ways import name_of
+from jaxvrp.envs.truck_and_drone.story import Cast, Part, lost_in, rounded, tell, turn_events
+from jaxvrp.envs.tsp_drone.env import TspDrone
 from jaxvrp.envs.tsp_drone.problem.solution import solution_report
 from jaxvrp.envs.tsp_drone.reasons import reasons_of
 from jaxvrp.episodes import Episode, whole
-from jaxvrp.io import plan_files
 from jaxvrp.show.common import whys_of
-from jaxvrp.story import Card, Story, Units, number
+from jaxvrp.story import Card, Story
 
 
 def story_of(episode: Episode, problem: Instance | None = None) -> Story:
     """The story of an episode, with the times and places of the file that a `problem` was read from."""
     episode = with_actions(whole(episode))
     env, states = episode.env, episode.states
+    assert isinstance(env, TspDrone)
     operations = operations_of(states)
     instance = problem_of(states) if problem is None else problem
     clocks = tuple((states.clock.astype(float) + states.truck_elapsed).tolist())
     story = story_of_plan(instance, operations, allow_revisits=env.allow_revisits, clocks=clocks)
-    unserved = np.flatnonzero(~states.served[-1]).tolist()
-    why = f"neither truck nor drone had come, or set out, when the episode stops after {int(states.step[-1])} turns"
     return dataclasses.replace(
         story,
         events=turn_events(states, clocks, lambda step, who: int(who == DRONE)),
-        lost=tuple((name_of(node), why) for node in unserved),
+        lost=lost_in(states, "neither truck nor drone"),
         actions=action_names(env.num_nodes),
         episode=episode,
         why=whys_of(reasons_of(env), episode),
@@ -62,22 +60,7 @@ def story_of_plan(
         no_fly=np.asarray(instance.no_fly),
         span=(0.0, end),
     )
-    return Story(
-        title=f"Truck and drone: {len(cast.nodes) - 1} customers",
-        summary=(
-            ("makespan", rounded(report.cost)),
-            ("by drone", cast.by_drone()),
-            ("truck waits", number(report.ways.waited(TRUCK))),
-            ("drone waits", number(report.ways.waited(DRONE))),
-        ),
-        verdict=plan_files.verdict(report.violations, lambda name, found: f"node {found.first_node}"),
-        is_feasible=report.feasible,
-        units=Units(),
-        span=cast.span,
-        clocks=clocks or (0.0, *report.end.tolist()),
-        places=cast.places,
-        vehicles=cast.vehicles,
-        charts=(chart(cast),),
-        cards=(Card(TRUCK, agent=1, vehicle=0), Card(DRONE, agent=0, vehicle=1)),
-        words={"steps": "by turn"},
+    story = tell(
+        cast, report, "Truck and drone", [("makespan", rounded(report.cost))], clocks or (0.0, *report.end.tolist())
     )
+    return dataclasses.replace(story, cards=(Card(TRUCK, agent=1, vehicle=0), Card(DRONE, agent=0, vehicle=1)))

@@ -14,7 +14,7 @@ from jaxvrp.io import arrays
 from jaxvrp.io.arrays import refuse_where
 
 
-class Instance(shared.Instance, kw_only=True):  # type: ignore[call-arg]
+class Instance(shared.Instance, kw_only=True):
     """One problem of a truck and its drone, with time windows. Leading axes make it a batch.
 
     As many tandems as needed leave the depot, each for one tour; money is minimized. There are no matrices of times,
