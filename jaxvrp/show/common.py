@@ -39,11 +39,6 @@ def as_json(values: Any) -> Any:
     return np.array([*numbers, None], object)[:-1].reshape(array.shape).tolist()
 
 
-def as_json_float32(value: float) -> float | None:
-    """A number that was computed in `float64` from `float32` data, without the digits that would be noise."""
-    return as_json(np.float32(value))
-
-
 def common_entries(
     episode: Episode,
     *,

@@ -12,6 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
+from jaxvrp.story import number
+
 ALLOWED = 0
 """The kind of a cause where there is none: the action is allowed."""
 
@@ -46,14 +48,14 @@ Candidates = Sequence[tuple[jax.Array, int, Any]]
 def first_cause(candidates: Candidates, shape: tuple[int, ...]) -> tuple[jax.Array, jax.Array]:
     """Kind `i32[shape]` and amount `f32[shape]` of the first candidate that forbids each action."""
     kind, amount = jnp.full(shape, ALLOWED, jnp.int32), jnp.zeros(shape, jnp.float32)
-    for forbids, number, value in reversed(candidates):
-        kind, amount = jnp.where(forbids, int(number), kind), jnp.where(forbids, value, amount)
+    for forbids, cause, value in reversed(candidates):
+        kind, amount = jnp.where(forbids, int(cause), kind), jnp.where(forbids, value, amount)
     return kind.astype(jnp.int32), amount.astype(jnp.float32)
 
 
 def _numbers(amount: float, other: int) -> dict[str, object]:
     """What `{amount}` and `{other}` stand for, unless an environment says that in words of its own."""
-    return {"amount": shown_amount(amount), "other": other}
+    return {"amount": number(amount), "other": other}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,16 +65,6 @@ class Reasons:
     words: Sequence[str]  # by kind, with names in braces to be filled in; the first, of `ALLOWED`, is not read
     explain: Callable[[Any], Mapping[str, Cause]]  # `state -> {role: Cause}`, from the rules; traceable
     fill: Callable[[float, int], Mapping[str, object]] = _numbers  # `(amount, other)` -> what names stand for
-
-
-def shown_amount(amount: float) -> str:
-    """An amount for people: three digits, or all that stand before the point; never 0 for what is more."""
-    size = abs(amount)
-    if size >= 1 and amount == round(amount):
-        return str(round(amount))
-    decimals = 0 if size >= 100 else 1 if size >= 10 else 2 if size >= 0.1 else 3
-    text = f"{amount:.{decimals}f}"
-    return text if float(text) or not amount else "less than 0.001"
 
 
 def grouped(cause: Cause, allowed: np.ndarray, reasons: Reasons) -> Groups:
@@ -86,9 +78,3 @@ def grouped(cause: Cause, allowed: np.ndarray, reasons: Reasons) -> Groups:
         text = reasons.words[int(cause.kind[action])].format_map(filled)
         actions.setdefault(text, []).append(action)
     return [[text, group] for text, group in actions.items()]
-
-
-def told_reason(step_entry: Mapping[str, Any], role: str, agent: int, action: int) -> str | None:
-    """Why an entry of `steps` says that an action of an agent is masked; None if it is allowed, or unknown."""
-    groups: Groups = step_entry.get("why", {}).get(role, {agent: []})[agent]
-    return next((text for text, actions in groups if action in actions), None)

@@ -15,7 +15,8 @@ from jaxvrp.envs.dispatch.env import DISPATCHER, DRIVER, Dispatch
 from jaxvrp.envs.dispatch.insertion import offers
 from jaxvrp.envs.dispatch.plans import DEADLINE, REQUEST, Plans, Prepared, Request
 from jaxvrp.envs.dispatch.rules import State
-from jaxvrp.show.reasons import ALLOWED, Cause, Kind, Reasons, first_cause, shown_amount
+from jaxvrp.show.reasons import ALLOWED, Cause, Kind, Reasons, first_cause
+from jaxvrp.story import number
 
 
 class Why(Kind):
@@ -40,7 +41,7 @@ def reasons_of(env: Dispatch, name_of: Callable[[int], str] = "request {}".forma
     """The reasons of an environment; `name_of` is of requests, by their numbers."""
 
     def fill(amount: float, other: int) -> dict[str, str]:
-        return {"amount": shown_amount(amount), "other": name_of(other)}
+        return {"amount": number(amount), "other": name_of(other)}
 
     return Reasons([why.words for why in Why], lambda state: explain(env, state), fill)
 

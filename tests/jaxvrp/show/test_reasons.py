@@ -27,7 +27,7 @@ from jaxvrp.envs.tsp_drone import reasons as tsp_reasons
 from jaxvrp.envs.tsp_drone.reasons import Why as TspWhy
 from jaxvrp.episodes import from_states, record_episode
 from jaxvrp.show import export_episode
-from jaxvrp.show.reasons import shown_amount
+from jaxvrp.story import number
 from tests.jaxvrp.envs.dispatch import small_days
 from tests.jaxvrp.show.conftest import play
 
@@ -159,7 +159,7 @@ def test_who_is_sent_home_and_how_much_is_missing(cls, deliveries):
         guarded = np.flatnonzero(airborne & (missing > 0) & (legal != 1)).tolist()
         forced |= {(at, drone): float(missing[drone]) for drone in guarded}
     assert forced, "else this test tells nothing"
-    assert told == {key: f"sent home: battery short by {shown_amount(missing)}" for key, missing in forced.items()}
+    assert told == {key: f"sent home: battery short by {number(missing)}" for key, missing in forced.items()}
 
 
 def test_a_scenario_with_rules_of_its_own_has_no_reasons(deliveries):
@@ -372,10 +372,11 @@ def test_parts_that_overlap_are_told_by_areas(placements):
 
 
 @pytest.mark.parametrize(
-    ("amount", "text"), [(3.0, "3"), (0.0801, "0.080"), (0.25, "0.25"), (12.34, "12.3"), (1e-5, "less than 0.001")]
+    ("amount", "text"),
+    [(3.0, "3"), (0.0, "0"), (0.0801, "0.080"), (0.25, "0.25"), (12.34, "12.3"), (1e-5, "less than 0.001")],
 )
 def test_amounts_are_short_and_never_nothing(amount, text):
-    assert shown_amount(amount) == text
+    assert number(amount) == text
 
 
 @pytest.mark.parametrize("scenario", small_days.ENVS)

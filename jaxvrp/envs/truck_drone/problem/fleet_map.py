@@ -21,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
+from jaxvrp import story
 from jaxvrp.envs.truck_drone.env import TruckDrone, make
 from jaxvrp.envs.truck_drone.problem.instance import Instance
 from jaxvrp.io.json_files import plain, read_json
@@ -30,7 +31,6 @@ from jaxvrp.io.origin import FAR_IN_TIME, origin_of
 from jaxvrp.io.problem_files import DamagedFileError, UnknownFormatError
 from jaxvrp.io.schema import Check, list_of, number_from, object_of_only, one_of, optional, text
 from jaxvrp.io.whole_files import write_text
-from jaxvrp.show.reasons import shown_amount
 
 FORMAT = "jaxvrp-truck-drone-1"
 
@@ -312,7 +312,7 @@ class FleetMap:
         def words(number: float) -> str:
             if not math.isfinite(number):
                 return "without end"
-            digits = shown_amount(float(number))
+            digits = story.number(float(number))
             return f"{digits.rstrip('0').rstrip('.') if '.' in digits else digits} {unit}".rstrip()
 
         return words
