@@ -90,7 +90,7 @@ class Course:
         length = int(np.flatnonzero(worked)[-1]) + 2 if worked.any() else 1
         return dataclasses.replace(self, world=jax.tree.map(lambda leaf: leaf[:length], self.world))
 
-    def stretches(self, values: np.ndarray) -> list[tuple[int, int, int]]:
+    def stretches(self, values: np.ndarray | jax.Array) -> list[tuple[int, int, int]]:
         """`(begin, end, value)` in steps of each stretch of equal entries of `[L]`."""
         step, found = self.world.step, runs(values)
         # A state describes the step that led to it, and the first one no step.
@@ -122,7 +122,7 @@ def course_of(episode: Episode) -> Course:
     )
 
 
-def runs(values: np.ndarray) -> list[tuple[int, int, int]]:
+def runs(values: np.ndarray | jax.Array) -> list[tuple[int, int, int]]:
     """`(start, stop, value)` of each stretch of equal entries of `[L]`; `stop` is the start of the next stretch."""
     starts = np.flatnonzero(np.append(True, values[1:] != values[:-1]))
     bounds = itertools.pairwise([*starts.tolist(), len(values)])

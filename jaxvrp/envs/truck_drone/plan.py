@@ -68,8 +68,8 @@ def sheets_of(fleet_map: FleetMap, plan: Plan) -> list[Sheet]:
     """
     unit = {kind: f" ({name})" for kind, name in fleet_map.units.items()}.get
     time, further = unit("time", ""), _further(plan)
-    columns = (f"from{time}", f"to{time}", "what", "where", f"package{unit('demand', '')}", "battery", f"late{time}")
-    columns = (*columns, *(key.replace("_", " ") for key in further))
+    package, added = f"package{unit('demand', '')}", (key.replace("_", " ") for key in further)
+    columns = (f"from{time}", f"to{time}", "what", "where", package, "battery", f"late{time}", *added)
     demands = dict(zip(fleet_map.names("customers"), (each.demand for each in fleet_map.customers), strict=True))
     loads = {}
     for sortie in plan["sorties"]:

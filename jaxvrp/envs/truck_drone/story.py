@@ -235,7 +235,7 @@ def _by(course: Course, names: Naming, customer: int) -> str:
 # --- vehicles -------------------------------------------------------------------------------------------------------
 
 
-def _track(course: Course, names: Naming, positions: np.ndarray) -> tuple[tuple[float, Point], ...]:
+def _track(course: Course, names: Naming, positions: np.ndarray | jax.Array) -> tuple[tuple[float, Point], ...]:
     """Where it is, `f32[L, 2]`, without the middle of rests."""
     moves = np.append(True, (positions[1:] != positions[:-1]).any(axis=1))
     kept = np.flatnonzero(moves | np.append(moves[1:], True))
