@@ -47,7 +47,7 @@ UNITS = Units()
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class _Told:
+class _Source:
     """What all parts of a story are made from."""
 
     instance: Instance  # one problem as NumPy arrays
@@ -100,16 +100,16 @@ def story_of(episode: Episode, problem: Instance | None = None) -> Story:
     env, states = episode.env, episode.states
     assert isinstance(env, Darp)
     instance, report = report_of(states, problem)
-    told = _Told(instance, report, _steps_of(report, states), len(states.step))
+    source = _Source(instance, report, _steps_of(report, states), len(states.step))
     why = whys_of(reasons_of(env), episode)
-    decisions = _Decisions(told, states, why[ROLE], np.asarray(episode.timesteps.action_mask[ROLE])[:, 0])
-    story = _tell(told)
+    decisions = _Decisions(source, states, why[ROLE], np.asarray(episode.timesteps.action_mask[ROLE])[:, 0])
+    story = _tell(source)
     return dataclasses.replace(
         story,
         cards=(decisions.card(), *story.cards),
         lost=tuple(
             (f"request {request}", decisions.why_unserved(request))
-            for request in told.requests
+            for request in source.requests
             if not report.delivered[request]
         ),
         actions={ROLE: tuple(name_of(node) for node in range(env.num_nodes + 1))},
@@ -122,31 +122,31 @@ def story_of_plan(instance: Instance, actions: ArrayLike, tolerance: float | Non
     tolerance = tolerance_of(instance) if tolerance is None else tolerance
     report = solution_report(instance, actions, tolerance=tolerance)
     steps = tuple(range(len(report.legs)))
-    return _tell(_Told(jax.tree.map(np.asarray, instance), report, steps, len(steps) + 1))
+    return _tell(_Source(jax.tree.map(np.asarray, instance), report, steps, len(steps) + 1))
 
 
-def _tell(told: _Told) -> Story:
+def _tell(source: _Source) -> Story:
     """What follows from the tours alone."""
-    report, instance = told.report, told.instance
+    report, instance = source.report, source.instance
     delivered, fleet = int(report.delivered.sum()), int((instance.capacity > 0).sum())
     return Story(
-        title=f"Dial-a-ride: {len(told.requests)} requests, {fleet} vehicles",
+        title=f"Dial-a-ride: {len(source.requests)} requests, {fleet} vehicles",
         summary=(
             ("distance", number(report.cost)),
-            ("served", f"{delivered} of {len(told.requests)}"),
-            ("vehicles", f"{len(told.used)} of {fleet}"),
+            ("served", f"{delivered} of {len(source.requests)}"),
+            ("vehicles", f"{len(source.used)} of {fleet}"),
             ("plan", "feasible" if report.feasible else "not feasible"),
         ),
         verdict=report.verdict(),
         is_feasible=report.feasible,
         units=UNITS,
-        span=told.span,
-        clocks=_clocks(told),
-        places=_places(told),
-        vehicles=tuple(_vehicle(told, vehicle) for vehicle in told.used),
-        charts=(_requests_chart(told), Levels("Passengers on board", tuple(range(len(told.used))))),
-        events=_events(told),
-        cards=tuple(Card(f"vehicle {name}", vehicle=at) for at, name in enumerate(told.used)),
+        span=source.span,
+        clocks=_clocks(source),
+        places=_places(source),
+        vehicles=tuple(_vehicle(source, vehicle) for vehicle in source.used),
+        charts=(_requests_chart(source), Levels("Passengers on board", tuple(range(len(source.used))))),
+        events=_events(source),
+        cards=tuple(Card(f"vehicle {name}", vehicle=at) for at, name in enumerate(source.used)),
         words={"open": "", "lost": "never served (in the end)"},
     )
 
@@ -157,9 +157,9 @@ def _steps_of(report: SolutionReport, states: State) -> tuple[int, ...]:
     return tuple(moved + moved[-1:] * (len(report.legs) - len(moved)))
 
 
-def _clocks(told: _Told) -> tuple[float, ...]:
-    clocks = [told.span[0]] * told.length
-    for leg, step in zip(told.report.legs, told.steps, strict=True):
+def _clocks(source: _Source) -> tuple[float, ...]:
+    clocks = [source.span[0]] * source.length
+    for leg, step in zip(source.report.legs, source.steps, strict=True):
         clocks[step + 1 :] = [leg.begin] * (len(clocks) - step - 1)
     return tuple(clocks)
 
@@ -167,15 +167,15 @@ def _clocks(told: _Told) -> tuple[float, ...]:
 # --- places and vehicles ----------------------------------------------------------------------------------------------
 
 
-def _places(told: _Told) -> tuple[Place, ...]:
-    return (Place("depot", "", "depot", told.place(0)), *(_stop(told, node) for node in _nodes(told.requests)))
+def _places(source: _Source) -> tuple[Place, ...]:
+    return (Place("depot", "", "depot", source.place(0)), *(_stop(source, node) for node in _nodes(source.requests)))
 
 
-def _stop(told: _Told, node: int) -> Place:
+def _stop(source: _Source, node: int) -> Place:
     """A pickup or a drop-off; nobody is served from the beginning on."""
-    report, (first, last) = told.report, told.span
-    deadline, begin = float(told.instance.deadline[node]), float(report.service_start[node])
-    server = told.server(node)
+    report, (first, last) = source.report, source.span
+    deadline, begin = float(source.instance.deadline[node]), float(report.service_start[node])
+    server = source.server(node)
     end = Standing(last, "lost")
     if server is not None:
         end = Standing(begin, "late" if report.late[node] else "served", server)
@@ -185,16 +185,16 @@ def _stop(told: _Told, node: int) -> Place:
         name=name_of(node),
         label=str((node + 1) // 2),
         kind="pickup" if node % 2 else "drop-off",
-        position=told.place(node),
+        position=source.place(node),
         standings=(Standing(first, "open"), end),
-        note=f"window {'' if until else 'from '}{number(float(told.instance.earliest[node]))}{until}, {served}",
+        note=f"window {'' if until else 'from '}{number(float(source.instance.earliest[node]))}{until}, {served}",
         deadline=deadline if np.isfinite(deadline) else None,
     )
 
 
-def _vehicle(told: _Told, vehicle: int) -> Vehicle:
-    legs, start = told.legs_of(vehicle), told.span[0]
-    steps = [step for leg, step in zip(told.report.legs, told.steps, strict=True) if leg.vehicle == vehicle]
+def _vehicle(source: _Source, vehicle: int) -> Vehicle:
+    legs, start = source.legs_of(vehicle), source.span[0]
+    steps = [step for leg, step in zip(source.report.legs, source.steps, strict=True) if leg.vehicle == vehicle]
     stops = [leg.begin for leg in legs if leg.node]
     turns = [turn for step, leg in zip(steps, legs, strict=True) for turn in ((step, leg.leave), (step + 1, leg.begin))]
     if steps[-2:-1] == steps[-1:]:  # the way home is part of the step that brought the last passenger
@@ -204,37 +204,41 @@ def _vehicle(told: _Told, vehicle: int) -> Vehicle:
         sign="",
         kind="vehicle",
         colour=vehicle,
-        track=tuple(point for leg in legs for point in _way(told, leg)),
+        track=tuple(point for leg in legs for point in _way(source, leg)),
         levels=((start, 0.0), *((leg.begin, float(leg.load)) for leg in legs)),
-        capacity=float(told.instance.capacity[vehicle]) if vehicle < told.instance.num_agents else 0.0,
+        capacity=float(source.instance.capacity[vehicle]) if vehicle < source.instance.num_agents else 0.0,
         level_name="on board",
-        activities=tuple(activity for leg in legs for activity in _activities(told, leg)),
+        activities=tuple(activity for leg in legs for activity in _activities(source, leg)),
         notes=tuple((time, f"{done}/{len(stops)} stops") for done, time in enumerate([start, *stops])),
-        aims=_aims(told, legs),
+        aims=_aims(source, legs),
         turns=tuple(turns),
     )
 
 
-def _way(told: _Told, leg: Leg) -> list[tuple[float, Point]]:
-    return [(leg.leave, told.place(leg.origin)), (leg.arrival, told.place(leg.node)), (leg.begin, told.place(leg.node))]
+def _way(source: _Source, leg: Leg) -> list[tuple[float, Point]]:
+    return [
+        (leg.leave, source.place(leg.origin)),
+        (leg.arrival, source.place(leg.node)),
+        (leg.begin, source.place(leg.node)),
+    ]
 
 
-def _activities(told: _Told, leg: Leg) -> Iterator[Activity]:
+def _activities(source: _Source, leg: Leg) -> Iterator[Activity]:
     """What a vehicle does from one departure to the next."""
     yield Activity(leg.leave, leg.arrival, "moves", f"to {name_of(leg.node)}")
     if leg.begin > leg.arrival:
         yield Activity(leg.arrival, leg.begin, "waits", "waiting")
     if leg.node:
-        yield Activity(leg.begin, leg.begin + float(told.instance.service_time[leg.node]), "serves", "serving")
+        yield Activity(leg.begin, leg.begin + float(source.instance.service_time[leg.node]), "serves", "serving")
 
 
-def _aims(told: _Told, legs: list[Leg]) -> tuple[Aim, ...]:
+def _aims(source: _Source, legs: list[Leg]) -> tuple[Aim, ...]:
     """Where those on board want to go, from each stop on."""
     aims, aboard = [], dict[int, Point]()
     for leg in legs:
         request = (leg.node + 1) // 2
         if leg.node % 2:
-            aboard[request] = told.place(leg.node + 1)
+            aboard[request] = source.place(leg.node + 1)
         else:
             aboard = {} if leg.node == 0 else {other: goal for other, goal in aboard.items() if other != request}
         aims.append(Aim(leg.begin, tuple(aboard.values()), fan=True))
@@ -244,9 +248,9 @@ def _aims(told: _Told, legs: list[Leg]) -> tuple[Aim, ...]:
 # --- charts, events, cards --------------------------------------------------------------------------------------------
 
 
-def _requests_chart(told: _Told) -> Rows:
+def _requests_chart(source: _Source) -> Rows:
     """A row for each request, vehicle after vehicle in the order of pickups; those never picked up last."""
-    longest, order = float(told.instance.max_ride_time), [leg.node for leg in told.report.legs]
+    longest, order = float(source.instance.max_ride_time), [leg.node for leg in source.report.legs]
     limit = f" up to {number(longest)}" if np.isfinite(longest) else ""
 
     def turn(request: int) -> int:
@@ -254,7 +258,7 @@ def _requests_chart(told: _Told) -> Rows:
 
     return Rows(
         f"Requests: windows and rides{limit}",
-        tuple(_request_row(told, request) for request in sorted(told.requests, key=turn)),
+        tuple(_request_row(source, request) for request in sorted(source.requests, key=turn)),
         keys=(
             ("window", "window of the pickup"),
             ("second window", "of the drop-off"),
@@ -265,10 +269,10 @@ def _requests_chart(told: _Told) -> Rows:
     )
 
 
-def _request_row(told: _Told, request: int) -> Row:
-    report, pickup, drop_off = told.report, 2 * request - 1, 2 * request
-    bars = [*_windows(told, pickup, "window", 0.18), *_windows(told, drop_off, "second window", -0.18)]
-    server = told.server(pickup)
+def _request_row(source: _Source, request: int) -> Row:
+    report, pickup, drop_off = source.report, 2 * request - 1, 2 * request
+    bars = [*_windows(source, pickup, "window", 0.18), *_windows(source, drop_off, "second window", -0.18)]
+    server = source.server(pickup)
     if report.delivered[request]:
         begin, end = report.service_start[[pickup, drop_off]].tolist()
         look = "late ride" if report.too_long[request] else "ride"
@@ -277,20 +281,20 @@ def _request_row(told: _Told, request: int) -> Row:
         Dot(
             float(report.service_start[node]),
             "late" if report.late[node] else "service",
-            told.server(node),
+            source.server(node),
             where=0.18 if node % 2 else -0.18,
             shape="pickup" if node % 2 else "drop-off",
             words=f"{name_of(node)} at {number(float(report.service_start[node]))}",
         )
         for node in (pickup, drop_off)
-        if told.server(node) is not None
+        if source.server(node) is not None
     ]
-    return Row(str(request), tuple(bars), tuple(dots), server, _trouble(told, request))
+    return Row(str(request), tuple(bars), tuple(dots), server, _trouble(source, request))
 
 
-def _windows(told: _Told, node: int, look: str, where: float) -> Iterator[Bar]:
+def _windows(source: _Source, node: int, look: str, where: float) -> Iterator[Bar]:
     """The window of a node, if another one than the depot's binds, within the times worth showing."""
-    (first, last), instance = told.span, told.instance
+    (first, last), instance = source.span, source.instance
     opens, closes = float(instance.earliest[node]), float(instance.deadline[node])
     begin = max(opens, first)
     if (opens > instance.earliest[0] or closes < instance.deadline[0]) and begin < last:
@@ -298,38 +302,38 @@ def _windows(told: _Told, node: int, look: str, where: float) -> Iterator[Bar]:
         yield Bar(begin, min(closes, last), look, where=where, thick=0.36, words=words)
 
 
-def _trouble(told: _Told, request: int) -> str:
+def _trouble(source: _Source, request: int) -> str:
     """What went wrong with a request, in a few words; empty if nothing did."""
-    report, pickup, drop_off = told.report, 2 * request - 1, 2 * request
+    report, pickup, drop_off = source.report, 2 * request - 1, 2 * request
     if not report.delivered[request]:
-        return "not served" if told.server(pickup) is None else "never dropped off"
+        return "not served" if source.server(pickup) is None else "never dropped off"
     late = max(report.late[pickup], report.late[drop_off])
     words = [f"late by {number(late)}"] if late else []
     if report.too_long[request]:
-        limit = number(float(told.instance.max_ride_time))
+        limit = number(float(source.instance.max_ride_time))
         words.append(f"rides {number(float(report.ride[request]))}, limit {limit}")
     return ", ".join(words)
 
 
-def _events(told: _Told) -> tuple[Event, ...]:
+def _events(source: _Source) -> tuple[Event, ...]:
     """Vehicles that set out and come back, requests that are brought; a mark for each decision."""
     events = []
-    for leg, step in zip(told.report.legs, told.steps, strict=True):
-        vehicle, name = told.used.index(leg.vehicle), f"vehicle {leg.vehicle}"
+    for leg, step in zip(source.report.legs, source.steps, strict=True):
+        vehicle, name = source.used.index(leg.vehicle), f"vehicle {leg.vehicle}"
         if leg.origin == 0:
             events.append(Event(leg.leave, step, f"{name} sets out", vehicle=vehicle))
-        events.append(Event(leg.begin, step + 1, _arrival(told, leg, name), vehicle=vehicle))
+        events.append(Event(leg.begin, step + 1, _arrival(source, leg, name), vehicle=vehicle))
     return tuple(events)
 
 
-def _arrival(told: _Told, leg: Leg, name: str) -> str:
+def _arrival(source: _Source, leg: Leg, name: str) -> str:
     if leg.node == 0:
         trouble = f", {leg.load_before} still on board" if leg.load_before else ", late" if leg.wrong else ""
         return f"{name} is back at the depot{trouble}"
     if leg.node % 2:
         return ""
-    late = f", {number(float(told.report.late[leg.node]))} late" if told.report.late[leg.node] else ""
-    long = ", ride too long" if told.report.too_long[leg.node // 2] else ""
+    late = f", {number(float(source.report.late[leg.node]))} late" if source.report.late[leg.node] else ""
+    long = ", ride too long" if source.report.too_long[leg.node // 2] else ""
     return f"request {leg.node // 2} delivered by {name}{late}{long}"
 
 
@@ -340,7 +344,7 @@ def _arrival(told: _Told, leg: Leg, name: str) -> str:
 class _Decisions:
     """What was decided in an episode, and what was forbidden."""
 
-    told: _Told
+    source: _Source
     states: State  # leaves `[L, ...]`
     why: tuple[tuple[Why, ...], ...]  # by state and agent
     allowed: np.ndarray  # `bool[L, N+1]`
@@ -360,8 +364,8 @@ class _Decisions:
         def choice(at: int) -> str:
             return f"vehicle {vehicles[at]} went to {name_of(nodes[at + 1])}"
 
-        if self.told.server(pickup) is not None:
-            vehicle = int(self.told.report.served_by[pickup])
+        if self.source.server(pickup) is not None:
+            vehicle = int(self.source.report.served_by[pickup])
             last = [at for at in decisions if vehicles[at] == vehicle][-1]
             reason = self._reason(last, drop_off) or "the drop-off was allowed"
             fetched = f"fetched by vehicle {vehicle} at step {nodes.index(pickup)}"

@@ -47,12 +47,12 @@ LANES = 5
 """Levels within the row of a vehicle, for requests that overlap."""
 
 MOST_REASONS = 3
-"""That are told of a rejected request."""
+"""Of a rejected request, those that most vehicles have."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class _Told:
-    """What all parts of a story are made from. Times and places are told on the clock and the map of the file."""
+class _Source:
+    """What all parts of a story are made from. Times and places are those of the file."""
 
     env: Dispatch
     named: NamedDay | None
@@ -106,8 +106,8 @@ def story_of(episode: Episode, problem: NamedDay | None = None) -> Story:
     if isinstance(episode.states, Moment):
         raise ValueError("a moment is no whole day, so it has no page and no picture; write .json or .csv")
     episode = whole(episode)
-    told = _told(episode, problem)
-    env, day = told.env, told.day
+    source = _source(episode, problem)
+    env, day = source.env, source.day
     broken = [f"{name.replace('_', ' ')} {found.count}" for name, found in day.report.violations.items() if found.count]
     late = int(day.report.late.sum())
     verdict = f"not feasible: {', '.join(broken)}" if broken else f"{late} requests late" if late else KEPT
@@ -124,16 +124,16 @@ def story_of(episode: Episode, problem: NamedDay | None = None) -> Story:
         verdict=verdict,
         is_feasible=verdict == KEPT,
         units=UNITS,
-        span=told.span,
-        clocks=told.clocks,
-        places=tuple(_places(told)),
-        vehicles=tuple(_vehicle(told, v) for v in day.vehicles),
-        charts=(_lanes_chart(told), _answers_chart(told)),
-        events=tuple(_answer(told, request) for request in day.requests),
-        cards=_cards(told),
+        span=source.span,
+        clocks=source.clocks,
+        places=tuple(_places(source)),
+        vehicles=tuple(_vehicle(source, v) for v in day.vehicles),
+        charts=(_lanes_chart(source), _answers_chart(source)),
+        events=tuple(_answer(source, request) for request in day.requests),
+        cards=_cards(source),
         shortfall="Rejected",
-        lost=tuple((told.request(request), _why_rejected(told, request)) for request in day.rejected),
-        area=(told.place(low), told.place(high)),
+        lost=tuple((source.request(request), _why_rejected(source, request)) for request in day.rejected),
+        area=(source.place(low), source.place(high)),
         zones=env.num_zones_each_way,
         words={
             "open": "",
@@ -142,22 +142,22 @@ def story_of(episode: Episode, problem: NamedDay | None = None) -> Story:
             "served": "begun or done",
             "lost": "rejected",
         },
-        actions=_actions(told),
-        why=told.why,
+        actions=_actions(source),
+        why=source.why,
     )
 
 
-def _told(episode: Episode, named: NamedDay | None) -> _Told:
+def _source(episode: Episode, named: NamedDay | None) -> _Source:
     env, states = episode.env, episode.states
     assert isinstance(env, Dispatch)
     reasons = reasons_of(env, named.requests.__getitem__) if named else reasons_of(env)
     causes = causes_of(reasons, episode)
-    return _Told(env, named, driven_day(env, states), states, reasons, causes, whys_of(reasons, episode, causes))
+    return _Source(env, named, driven_day(env, states), states, reasons, causes, whys_of(reasons, episode, causes))
 
 
-def _actions(told: _Told) -> dict[str, tuple[str, ...]]:
-    names = {DISPATCHER: ("reject", *(told.vehicle(v) for v in range(told.env.fleet_size)))}
-    if zones := told.env.num_zones_each_way:
+def _actions(source: _Source) -> dict[str, tuple[str, ...]]:
+    names = {DISPATCHER: ("reject", *(source.vehicle(v) for v in range(source.env.fleet_size)))}
+    if zones := source.env.num_zones_each_way:
         names[DRIVER] = ("go on", *(f"zone {zone}" for zone in range(zones**2)))
     return names
 
@@ -165,114 +165,114 @@ def _actions(told: _Told) -> dict[str, tuple[str, ...]]:
 # --- places and vehicles ----------------------------------------------------------------------------------------------
 
 
-def _places(told: _Told) -> Iterator[Place]:
-    depot = told.day.instance.depot
+def _places(source: _Source) -> Iterator[Place]:
+    depot = source.day.instance.depot
     if depot is not None:
-        yield Place("depot", "", "depot", told.place(depot))
-    stops = {(stop.request, stop.is_pickup): stop for stop in told.day.stops}
-    for request in told.day.requests:
+        yield Place("depot", "", "depot", source.place(depot))
+    stops = {(stop.request, stop.is_pickup): stop for stop in source.day.stops}
+    for request in source.day.requests:
         if depot is None:
-            yield _end(told, request, stops.get((request, True)), is_pickup=True)
-        yield _end(told, request, stops.get((request, False)), is_pickup=False)
+            yield _end(source, request, stops.get((request, True)), is_pickup=True)
+        yield _end(source, request, stops.get((request, False)), is_pickup=False)
 
 
-def _end(told: _Told, request: int, stop: Stop | None, *, is_pickup: bool) -> Place:
+def _end(source: _Source, request: int, stop: Stop | None, *, is_pickup: bool) -> Place:
     """An end of a request; of one that is rejected, only that stays in sight where it would have begun."""
-    day, end = told.day.instance, "pickup" if is_pickup else "dropoff"
-    arrival, server = told.time(day.arrival[request]), told.index(request)
-    later = told.clocks[request + 1] if request + 1 < len(told.clocks) else told.span[1]
+    day, end = source.day.instance, "pickup" if is_pickup else "dropoff"
+    arrival, server = source.time(day.arrival[request]), source.index(request)
+    later = source.clocks[request + 1] if request + 1 < len(source.clocks) else source.span[1]
     standings = [Standing(arrival, "asked")]
     if stop is not None:
-        is_late = stop in told.day.report.late_stops
-        begin = told.time(stop.start)
-        picked = told.time(told.day.served[request].pickup)
+        is_late = stop in source.day.report.late_stops
+        begin = source.time(stop.start)
+        picked = source.time(source.day.served[request].pickup)
         standings.append(Standing(min(max(later, arrival), max(picked, arrival), begin), "promised", server))
         standings.append(Standing(begin, "late" if is_late else "served", server))
     else:
         standings.append(Standing(later, "lost" if is_pickup or day.depot is not None else "hidden"))
     limits = (float(day.pickup_deadline[request]), float(day.dropoff_deadline[request]))
-    deadlines = " and ".join(number(told.time(limit)) if np.isfinite(limit) else "none" for limit in limits)
+    deadlines = " and ".join(number(source.time(limit)) if np.isfinite(limit) else "none" for limit in limits)
     deadline = limits[0 if is_pickup else 1]
     return Place(
-        name=told.request(request),
+        name=source.request(request),
         label="",
         kind="pickup" if is_pickup else "drop-off",
-        position=told.place(getattr(day, end)[request]),
-        standings=(Standing(min(told.span[0], arrival), "hidden"), *standings),
+        position=source.place(getattr(day, end)[request]),
+        standings=(Standing(min(source.span[0], arrival), "hidden"), *standings),
         note=f"at {number(arrival)}, load {day.load[request]}, deadlines {deadlines}",
-        deadline=told.time(deadline) if np.isfinite(deadline) else None,
+        deadline=source.time(deadline) if np.isfinite(deadline) else None,
     )
 
 
-def _vehicle(told: _Told, v: int) -> Vehicle:
-    day, track = told.day, told.day.tracks[v]
+def _vehicle(source: _Source, v: int) -> Vehicle:
+    day, track = source.day, source.day.tracks[v]
     return Vehicle(
-        name=told.vehicle(v),
+        name=source.vehicle(v),
         sign="",
         kind="drone" if day.instance.is_drone[v] else "vehicle",
         colour=day.vehicles.index(v),
-        track=tuple((told.time(time), told.place(place)) for time, place in track.points),
-        levels=tuple((told.time(time), float(load)) for time, load in track.loads),
+        track=tuple((source.time(time), source.place(place)) for time, place in track.points),
+        levels=tuple((source.time(time), float(load)) for time, load in track.loads),
         capacity=float(day.instance.capacity[v]),
         level_name="load",
-        activities=tuple(_activities(told, v)),
-        notes=tuple((told.clocks[at], _offer(told, at, v)) for at in range(len(told.clocks))),
-        aims=tuple(_aims(told, v)),
+        activities=tuple(_activities(source, v)),
+        notes=tuple((source.clocks[at], _offer(source, at, v)) for at in range(len(source.clocks))),
+        aims=tuple(_aims(source, v)),
     )
 
 
-def _activities(told: _Told, v: int) -> Iterator[Activity]:
+def _activities(source: _Source, v: int) -> Iterator[Activity]:
     """Driving where the track leads on, serving where it stays for a service; else waiting."""
-    points = told.day.tracks[v].points
-    served = {leg.ended for leg in told.day.report.legs if leg.vehicle == v and leg.stop is not None}
+    points = source.day.tracks[v].points
+    served = {leg.ended for leg in source.day.report.legs if leg.vehicle == v and leg.stop is not None}
     for (begin, here), (end, there) in itertools.pairwise(points):
         if end > begin:
             is_moving, is_serving = (here != there).any(), end in served
             name = "moves" if is_moving else "serves" if is_serving else "waits"
             words = {"moves": "driving", "serves": "serving", "waits": "waiting"}[name]
-            yield Activity(told.time(begin), told.time(end), name, words)
-    last = told.time(points[-1][0])
-    yield Activity(last, max(last, told.span[1]), "waits", "waiting")
+            yield Activity(source.time(begin), source.time(end), name, words)
+    last = source.time(points[-1][0])
+    yield Activity(last, max(last, source.span[1]), "waits", "waiting")
 
 
-def _offer(told: _Told, at: int, v: int) -> str:
+def _offer(source: _Source, at: int, v: int) -> str:
     """What a vehicle would do with the request at hand."""
-    offers = told.states.offers
-    if at >= len(told.day.requests):
+    offers = source.states.offers
+    if at >= len(source.day.requests):
         return ""
     if offers.feasible[at, v]:
         return f"yes: +{number(round(float(offers.added[at, v]), 2))} min"
-    reason = next((text for text, actions in told.why[DISPATCHER][at][0] if 1 + v in actions), "not asked")
+    reason = next((text for text, actions in source.why[DISPATCHER][at][0] if 1 + v in actions), "not asked")
     return f"no: {reason}"
 
 
-def _aims(told: _Told, v: int) -> Iterator[Aim]:
+def _aims(source: _Source, v: int) -> Iterator[Aim]:
     """The stops that are still to come, of all requests that have been given to a vehicle."""
-    day = told.day
+    day = source.day
     stops = sorted((stop for stop in day.stops if stop.vehicle == v), key=lambda stop: stop.start)
     arrivals = [float(day.instance.arrival[stop.request]) for stop in stops]
     ends = {True: day.instance.pickup, False: day.instance.dropoff}
     for time in sorted({*arrivals, *(stop.start for stop in stops)}):
         ahead = [stop for stop, arrival in zip(stops, arrivals, strict=True) if arrival <= time < stop.start]
-        yield Aim(told.time(time), tuple(told.place(ends[stop.is_pickup][stop.request]) for stop in ahead))
+        yield Aim(source.time(time), tuple(source.place(ends[stop.is_pickup][stop.request]) for stop in ahead))
 
 
 # --- charts, events, cards --------------------------------------------------------------------------------------------
 
 
-def _lanes_chart(told: _Told) -> Rows:
+def _lanes_chart(source: _Source) -> Rows:
     """A row for each vehicle with its requests, thin from arrival, thick from pickup on; below, the rejected."""
-    bars: dict[int, list[Bar]] = {v: [] for v in told.day.vehicles}
-    for request, found in told.day.served.items():
-        server, where = told.index(request), -0.3 * (request % LANES - LANES // 2) / 2
-        times = told.day.instance.arrival[request], found.pickup, found.dropoff
-        for look, (begin, end) in zip(("approach", "ride"), itertools.pairwise(map(told.time, times)), strict=True):
-            bars[found.vehicle].append(Bar(begin, end, look, server, where, thick=0.0, words=told.request(request)))
+    bars: dict[int, list[Bar]] = {v: [] for v in source.day.vehicles}
+    for request, found in source.day.served.items():
+        server, where = source.index(request), -0.3 * (request % LANES - LANES // 2) / 2
+        times = source.day.instance.arrival[request], found.pickup, found.dropoff
+        for look, (begin, end) in zip(("approach", "ride"), itertools.pairwise(map(source.time, times)), strict=True):
+            bars[found.vehicle].append(Bar(begin, end, look, server, where, thick=0.0, words=source.request(request)))
     rejected = tuple(
-        Dot(told.time(told.day.instance.arrival[request]), "lost", words=told.request(request))
-        for request in told.day.rejected
+        Dot(source.time(source.day.instance.arrival[request]), "lost", words=source.request(request))
+        for request in source.day.rejected
     )
-    rows = [Row(told.vehicle(v), tuple(bars[v]), vehicle=at) for at, v in enumerate(told.day.vehicles)]
+    rows = [Row(source.vehicle(v), tuple(bars[v]), vehicle=at) for at, v in enumerate(source.day.vehicles)]
     return Rows(
         "Requests of each vehicle",
         (*rows, Row("rejected", dots=rejected)),
@@ -280,62 +280,62 @@ def _lanes_chart(told: _Told) -> Rows:
     )
 
 
-def _answers_chart(told: _Told) -> Counts:
+def _answers_chart(source: _Source) -> Counts:
     def times(*, is_served: bool) -> tuple[float, ...]:
-        chosen = (request for request in told.day.requests if (request in told.day.served) == is_served)
-        return tuple(told.time(told.day.instance.arrival[request]) for request in chosen)
+        chosen = (request for request in source.day.requests if (request in source.day.served) == is_served)
+        return tuple(source.time(source.day.instance.arrival[request]) for request in chosen)
 
     series = (("accepted", "on time", times(is_served=True)), ("rejected", "lost", times(is_served=False)))
     return Counts("Answers so far", series)
 
 
-def _answer(told: _Told, request: int) -> Event:
-    server, name = told.index(request), told.request(request)
-    time = told.time(told.day.instance.arrival[request])
+def _answer(source: _Source, request: int) -> Event:
+    server, name = source.index(request), source.request(request)
+    time = source.time(source.day.instance.arrival[request])
     if server is None:
         return Event(time, request + 1, f"{name} rejected", "lost")
-    return Event(time, request + 1, f"{name} goes to {told.vehicle(told.day.vehicles[server])}", vehicle=server)
+    return Event(time, request + 1, f"{name} goes to {source.vehicle(source.day.vehicles[server])}", vehicle=server)
 
 
-def _cards(told: _Told) -> tuple[Card, ...]:
+def _cards(source: _Source) -> tuple[Card, ...]:
     """The dispatcher, and the vehicles; those whose drivers decide are agents, too."""
-    vehicles = list(told.day.vehicles)
+    vehicles = list(source.day.vehicles)
 
     def status(at: int) -> tuple[str, str, bool]:
-        if at >= len(told.day.requests):
+        if at >= len(source.day.requests):
             return "all answered", "", False
-        takers = int(told.states.offers.feasible[at, vehicles].sum())
-        return told.request(at), f"{takers} of {len(vehicles)} can take it", not takers
+        takers = int(source.states.offers.feasible[at, vehicles].sum())
+        return source.request(at), f"{takers} of {len(vehicles)} can take it", not takers
 
-    drive = told.env.num_zones_each_way > 0
+    drive = source.env.num_zones_each_way > 0
     return (
-        Card("dispatcher", agent=0, steps=tuple(status(at) for at in range(len(told.clocks)))),
-        *(Card(told.vehicle(v), 1 + at if drive else None, vehicle=at) for at, v in enumerate(vehicles)),
+        Card("dispatcher", agent=0, steps=tuple(status(at) for at in range(len(source.clocks)))),
+        *(Card(source.vehicle(v), 1 + at if drive else None, vehicle=at) for at, v in enumerate(vehicles)),
     )
 
 
 # --- why a request was rejected ---------------------------------------------------------------------------------------
 
 
-def _why_rejected(told: _Told, request: int) -> str:
+def _why_rejected(source: _Source, request: int) -> str:
     """How many vehicles could have taken a request, at which least cost, and why the others could not."""
-    offers = told.states.offers
-    able = [v for v in told.day.vehicles if offers.feasible[request, v]]
-    others = _together(told, request, [v for v in told.day.vehicles if v not in able])
+    offers = source.states.offers
+    able = [v for v in source.day.vehicles if offers.feasible[request, v]]
+    others = _together(source, request, [v for v in source.day.vehicles if v not in able])
     if not able:
         return f"no vehicle could take it: {others}"
     best = min(able, key=lambda v: round(float(offers.added[request, v]), 2))
-    cost = f"{told.vehicle(best)} for {number(round(float(offers.added[request, best]), 2))} min more travel"
+    cost = f"{source.vehicle(best)} for {number(round(float(offers.added[request, best]), 2))} min more travel"
     return f"{len(able)} vehicles could have taken it, {cost}" + (f"; others: {others}" if others else "")
 
 
-def _together(told: _Told, request: int, vehicles: list[int]) -> str:
+def _together(source: _Source, request: int, vehicles: list[int]) -> str:
     """The commonest reasons, each with how many vehicles have it; of those that differ by their numbers the least."""
-    cause = told.causes[DISPATCHER]
+    cause = source.causes[DISPATCHER]
     kinds: dict[int, list[tuple[float, str]]] = {}
     for v in vehicles:
         kind, amount, other = (values[request, 0, 1 + v].item() for values in (cause.kind, cause.amount, cause.other))
-        text = told.reasons.words[kind].format_map(told.reasons.fill(amount, other))
+        text = source.reasons.words[kind].format_map(source.reasons.fill(amount, other))
         kinds.setdefault(kind, []).append((amount, text))
     words = []
     for alike in sorted(kinds.values(), key=len, reverse=True)[:MOST_REASONS]:

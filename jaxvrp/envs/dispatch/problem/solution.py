@@ -92,7 +92,7 @@ class Report:
 
 
 class _Findings:
-    """Collects what is wrong."""
+    """Collects what is wrong, and ways; `tolerance` is granted on each comparison, in minutes."""
 
     NAMES = (
         "twice",
@@ -110,7 +110,8 @@ class _Findings:
     BY_NOISE = ("deadline", "trip", "horizon")
     """What travel that takes longer than planned can break."""
 
-    def __init__(self, noisy: bool) -> None:
+    def __init__(self, tolerance: float, noisy: bool) -> None:
+        self.tolerance, self.legs = tolerance, list[Leg]()
         self.found = {name: Finding() for name in self.NAMES if not (noisy and name in self.BY_NOISE)}
 
     def add(self, name: str, where: str) -> None:
@@ -132,27 +133,27 @@ def solution_report(
     """
     day = jax.tree.map(np.asarray, instance)
     tolerance = 10.0 * float(slack_of(day)) if tolerance is None else tolerance
-    findings, travel = _Findings(factors is not None), np.zeros(day.num_vehicles)
-    _check_pairs(day, stops, findings, tolerance)
-    legs: list[Leg] = []
+    findings, travel = _Findings(tolerance, factors is not None), np.zeros(day.num_vehicles)
+    _check_pairs(day, stops, findings)
     for v in range(day.num_vehicles):
         mine = [stop for stop in stops if stop.vehicle == v]
         check = _check_rides if day.depot is None else _check_trips
         of_legs = itertools.repeat(1.0) if factors is None else iter(factors[v].tolist())
-        travel[v] = check(day, v, mine, of_legs, findings, tolerance, legs)
+        travel[v] = check(day, v, mine, of_legs, findings)
     served, late = np.zeros(day.max_requests, bool), np.zeros(day.max_requests, bool)
     served[[stop.request for stop in stops if not stop.is_pickup]] = True
     late_stops = frozenset(stop for stop in stops if stop.start > _deadline(day, stop) + tolerance)
     late[[stop.request for stop in late_stops]] = True
     value = float(day.value[served].sum())
-    return Report(served, value, travel, late, late_stops, findings.found, tuple(legs))
+    return Report(served, value, travel, late, late_stops, findings.found, tuple(findings.legs))
 
 
 def _deadline(day: Instance, stop: Stop) -> float:
     return float((day.pickup_deadline if stop.is_pickup else day.dropoff_deadline)[stop.request])
 
 
-def _check_pairs(day: Instance, stops: list[Stop], findings: _Findings, tolerance: float) -> None:
+def _check_pairs(day: Instance, stops: list[Stop], findings: _Findings) -> None:
+    tolerance = findings.tolerance
     by_request: dict[int, list[Stop]] = {}
     for stop in stops:
         by_request.setdefault(stop.request, []).append(stop)
@@ -195,21 +196,13 @@ def _arrival(day: Instance, stop: Stop, computed: float) -> float:
     return stop.start if stop.start > _earliest(day, stop) else min(stop.start, computed)
 
 
-def _check_rides(
-    day: Instance,
-    v: int,
-    stops: list[Stop],
-    factors: Iterator[float],
-    findings: _Findings,
-    tolerance: float,
-    legs: list[Leg],
-) -> float:
+def _check_rides(day: Instance, v: int, stops: list[Stop], factors: Iterator[float], findings: _Findings) -> float:
     """Times and loads of a vehicle without a depot, and its travel between stops.
 
     A vehicle that was idle may have been sent elsewhere meanwhile, so its next stop is no earlier than by driving there
     directly from the last one.
     """
-    travel, aboard, free, here = 0.0, 0, 0.0, np.asarray(day.start[v])
+    travel, aboard, free, here, tolerance = 0.0, 0, 0.0, np.asarray(day.start[v]), findings.tolerance
     for stop in stops:
         where = f"vehicle {v} at request {stop.request}"
         earliest, before = _earliest(day, stop), aboard
@@ -224,21 +217,13 @@ def _check_rides(
         if not 0 <= aboard <= day.capacity[v]:
             findings.add("capacity", where)
         here, free = place_of(day, stop), stop.start + float(day.stop_time[v])
-        legs.append(Leg(v, stop, leaves, _arrival(day, stop, leaves + way), free, before, aboard))
+        findings.legs.append(Leg(v, stop, leaves, _arrival(day, stop, leaves + way), free, before, aboard))
     return travel
 
 
-def _check_trips(
-    day: Instance,
-    v: int,
-    stops: list[Stop],
-    factors: Iterator[float],
-    findings: _Findings,
-    tolerance: float,
-    legs: list[Leg],
-) -> float:
+def _check_trips(day: Instance, v: int, stops: list[Stop], factors: Iterator[float], findings: _Findings) -> float:
     """Times, loads and lengths of all trips of a vehicle with a depot, and its travel."""
-    travel, free = 0.0, 0.0
+    travel, free, tolerance = 0.0, 0.0, findings.tolerance
     for trip in sorted({stop.trip for stop in stops}):
         on_trip = [stop for stop in stops if stop.trip == trip]
         where, here = f"vehicle {v}, trip {trip}", np.asarray(day.depot)
@@ -256,12 +241,12 @@ def _check_trips(
             left, ended, before = time, stop.start + float(day.stop_time[v]), aboard
             here, travel, time = place_of(day, stop), travel + way, max(time + way, _earliest(day, stop))
             aboard -= int(day.load[stop.request])
-            legs.append(Leg(v, stop, left, _arrival(day, stop, left + way), ended, before, aboard))
+            findings.legs.append(Leg(v, stop, left, _arrival(day, stop, left + way), ended, before, aboard))
             if abs(stop.start - time) > tolerance or abs(stop.departs - loads) > tolerance:
                 findings.add("time", f"{where}, request {stop.request}")
             time += float(day.stop_time[v])
         way = minutes_between(day, v, here, np.asarray(day.depot)) * next(factors)
-        legs.append(Leg(v, None, time, time + way, time + way, aboard, aboard))
+        findings.legs.append(Leg(v, None, time, time + way, time + way, aboard, aboard))
         travel, time = travel + way, time + way
         if time - leaves > day.max_trip[v] + tolerance:
             findings.add("trip", where)
