@@ -11,7 +11,7 @@ from jaxvrp.randomized import randomize
 from jaxvrp.registry import make, register, registered
 from jaxvrp.spaces import EntityKind, Feature, Place, Pointer, Role
 from jaxvrp.testing import check_env
-from jaxvrp.toolbox import InstanceFiles, ReplayKind, Toolbox
+from jaxvrp.toolbox import InstanceFiles, Toolbox, View
 from jaxvrp.turns import TurnBasedEnvironment, Turns
 from jaxvrp.vectorize import VecEnv
 
@@ -32,7 +32,6 @@ __all__ = [
     "Place",
     "Pointer",
     "RememberingEnvironment",
-    "ReplayKind",
     "Players",
     "Role",
     "TimeStep",
@@ -40,6 +39,7 @@ __all__ = [
     "TurnBasedEnvironment",
     "Turns",
     "VecEnv",
+    "View",
     "check_env",
     "load_policy",
     "make",

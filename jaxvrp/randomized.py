@@ -209,15 +209,11 @@ def _base_seen_as(env: Randomized, kind: Literal["flat", "entities"]) -> Randomi
 def _toolbox_of_base(env: Randomized) -> Toolbox:
     """The toolbox of the base environment, where each episode has its own parameters."""
     toolbox = toolbox_of(env.base)
-    replay = toolbox.replay
-    return dataclasses.replace(
-        toolbox,
-        renderer=toolbox.renderer and _of_base(toolbox.renderer),
-        step_recorder=toolbox.step_recorder and _of_base(toolbox.step_recorder),
-        replay=replay and dataclasses.replace(replay, export=_on_base(replay.export)),
-        story=toolbox.story and _on_base(toolbox.story),
-        still=None,
-    )
+    view = toolbox.view
+    if view:
+        names = [name for name in ("export", "draw", "record_steps") if getattr(view, name)]
+        view = dataclasses.replace(view, **{name: _on_base(getattr(view, name)) for name in names})
+    return dataclasses.replace(toolbox, story=toolbox.story and _on_base(toolbox.story), view=view, still=None)
 
 
 @card_of.register
@@ -241,24 +237,12 @@ def _name_of_base(env: Randomized) -> str:
     return name_of(env.base)
 
 
-def _on_base(function: Callable[[Episode, Any], T]) -> Callable[[Episode, Any], T]:
-    """A function of an episode of a base environment, for those of randomised ones."""
+def _on_base(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of episodes of a base environment, for those of randomised ones."""
 
-    def call(episode: Episode, problem: Any) -> T:
-        env = episode.env
-        assert isinstance(env, Randomized)
+    def call(episode: Episode, *rest: Any) -> Any:
         first: RandomizedState = jax.tree.map(lambda leaf: leaf[0], episode.states)
-        return function(episode.replace(env=env.of(first), states=episode.states.base), problem)
-
-    return call
-
-
-def _of_base(function: Callable[[Any, Any, Any], Any]) -> Callable[[Any, Any, Any], Any]:
-    """A function of a base environment and states of one of its episodes, for randomised ones."""
-
-    def call(env: Randomized, states: RandomizedState, other: Any) -> Any:
-        first: RandomizedState = jax.tree.map(lambda leaf: leaf[0], states)
-        return function(env.of(first), states.base, other)
+        return function(episode.replace(env=episode.env.of(first), states=episode.states.base), *rest)
 
     return call
 

@@ -20,7 +20,7 @@ from jaxvrp.environment import Environment
 from jaxvrp.io.messages import nearest, shown
 from jaxvrp.players import Players
 from jaxvrp.serialization import register_types
-from jaxvrp.toolbox import InstanceFiles, ReplayKind, Toolbox
+from jaxvrp.toolbox import InstanceFiles, Toolbox, View
 
 Factory = Callable[..., Any]
 
@@ -218,7 +218,7 @@ def all_problems(ending: str = "") -> Iterator[tuple[str, InstanceFiles]]:
     """
     entries = sorted(_ENTRIES["environment"].items(), key=lambda named: ending not in named[1].reads)
     for name, entry in entries:  # imported when its turn comes
-        if entry.toolbox is not None and (problems := _toolbox(entry).instances):
+        if entry.toolbox is not None and (problems := _part(entry, "toolbox", Toolbox).instances):
             yield name, problems
 
 
@@ -233,18 +233,18 @@ def problem_endings() -> list[str]:
     return sorted({ending for entry in _ENTRIES["environment"].values() for ending in entry.reads})
 
 
-def replay_kind(kind: str) -> ReplayKind:
-    """How episodes of a `kind`, the registered name of an environment, are written and played.
+def view_of_kind(kind: str) -> View:
+    """The view of episodes of a `kind`, the registered name of an environment.
 
     Raises:
-        ValueError: there is no such environment, or it has no replay.
+        ValueError: there is no such environment, or it has none.
     """
-    entry = _ENTRIES["environment"].get(kind)
-    replay = None if entry is None or entry.toolbox is None else _toolbox(entry).replay
-    if replay is None:
-        known = [name for name, entry in _ENTRIES["environment"].items() if entry.toolbox and _toolbox(entry).replay]
-        raise ValueError(f"kind is {shown(kind)}; it must be one of: {', '.join(sorted(known))}")
-    return replay
+    entries = {name: entry for name, entry in _ENTRIES["environment"].items() if entry.toolbox}
+    view = _part(entries[kind], "toolbox", Toolbox).view if kind in entries else None
+    if view is None:
+        known = sorted(name for name, entry in entries.items() if _part(entry, "toolbox", Toolbox).view)
+        raise ValueError(f"kind is {shown(kind)}; it must be one of: {', '.join(known)}")
+    return view
 
 
 def _checked_callable(found: Any, path: str, kind: str) -> Factory:
@@ -284,11 +284,6 @@ def _part(entry: Entry, name: str, kind: Any) -> Any:
     found = _import(path, name) if isinstance(path, str) else path
     if not isinstance(found, kind):
         raise ValueError(f"'{path}' is no jaxvrp.{kind.__name__}; name one where you register the environment")
-    return found
-
-
-def _toolbox(entry: Entry) -> Toolbox:
-    found: Toolbox = _part(entry, "toolbox", Toolbox)
     return found
 
 

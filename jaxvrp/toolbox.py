@@ -25,32 +25,35 @@ __all__ = [
     "InstanceFiles",
     "Padding",
     "ProblemSet",
-    "ReplayKind",
     "Searched",
     "SearchedAll",
     "Sheet",
     "Toolbox",
+    "View",
 ]
-
-Draw = Callable[[Any, Any, str | os.PathLike], None]
-"""`(env, states [T + 1, ...], path)`: draws, or records, the states of one episode."""
 
 
 @dataclasses.dataclass(frozen=True)
-class ReplayKind:
-    """How episodes are written and played on a page where a `Story` does not fit; see `jaxvrp.show`.
+class View:
+    """How an environment shows its episodes where a story does not fit, see `jaxvrp.show`; None where it does not.
+
+    `problem` is what `InstanceFiles.read` gave, for its names and units, or None.
 
     Attributes:
-        export: `(episode, problem or None) -> exported`: of an episode that was cut at its end, a JSON object, see
-            `jaxvrp.show.common.common_entries`; with the names of a problem of `InstanceFiles`.
-        check: raises a ValueError, one line, unless an episode has what `script` reads.
+        export: `(episode, problem) -> exported`, a JSON object whose `kind` is the name that the environment is
+            registered under.
+        check: raises a ValueError, one line, unless an exported episode has what `script` reads.
         script: a JavaScript file that defines `VIEWS[kind]`; see `jaxvrp/show/page/tools.js`. A style sheet of the
             same name that ends in `.css` may lie beside it.
+        draw: `(episode, path, problem)`: draws it to `.gif`, `.png`, `.svg` or `.pdf`.
+        record_steps: `(episode, folder)`: records every step in an empty folder.
     """
 
     export: Callable[[Episode, Any], dict[str, Any]]
     check: Callable[[dict[str, Any]], None]
     script: Path
+    draw: Callable[[Episode, str | os.PathLike, Any], None] | None = None
+    record_steps: Callable[[Episode, str | os.PathLike], None] | None = None
 
 
 class Inspection(NamedTuple):
@@ -90,8 +93,6 @@ class InstanceFiles:
         instance: `(problem, env) -> instance` for `Environment.reset_to` of an environment with these parameters; by
             default the problem itself.
         endings: those that `write_plan` knows.
-        draw: `(problem, env, states [T + 1, ...], path)`: draws the plan of an episode with the problem's own names;
-            None: `Toolbox.renderer` does, without.
         environment: the registered name of the environment that problems are solved in unless another is named; None:
             that with the toolbox.
         inspect: `(problem, env) -> Inspection`, where `env` has the parameters of the problem.
@@ -111,7 +112,6 @@ class InstanceFiles:
     write_plan: Callable[[Any, str | os.PathLike, dict[str, Any]], None]
     instance: Callable[[Any, Any], Any] = lambda problem, env: problem
     endings: tuple[str, ...] = plan_files.ENDINGS
-    draw: Callable[[Any, Any, Any, str | os.PathLike], None] | None = None
     environment: str | None = None
     assumed: Callable[..., Mapping[str, Any]] = lambda path: {}
     inspect: Callable[[Any, Any], Inspection] = lambda problem, env: Inspection()
@@ -147,20 +147,16 @@ class Toolbox(Card, Players):
     """All parts of an environment beside its rules; every part is optional.
 
     Attributes:
-        renderer: draws an episode to `.gif`, `.png`, `.svg` or `.pdf`.
-        step_recorder: records every step of an episode in an empty folder.
-        replay: how episodes are written and played.
         story: `(episode, problem or None) -> Story`, what is drawn of an episode, with the names and units of a problem
-            of `instances`; where there is one, nothing of `renderer`, `step_recorder` and `replay` is asked for.
+            of `instances`.
+        view: what shows episodes where a story does not fit.
         instances: how problems are read from files, and plans written.
         still: `state -> SVG` or None, how a state shows itself in a notebook.
         sets: by name, problems to compare players on; they need `InstanceFiles.recompute`.
     """
 
-    renderer: Draw | None = None
-    step_recorder: Draw | None = None
-    replay: ReplayKind | None = None
     story: Callable[[Episode, Any], Story] | None = None
+    view: View | None = None
     instances: InstanceFiles | None = None
     still: Callable[[Any], str | None] | None = None
     sets: Mapping[str, ProblemSet] = dataclasses.field(default_factory=dict)

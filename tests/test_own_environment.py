@@ -89,7 +89,7 @@ TOOLBOX = '''
     import jax.numpy as jnp
     import numpy as np
 
-    from jaxvrp import Headline, ReplayKind, Toolbox
+    from jaxvrp import Headline, Toolbox, View
     from jaxvrp.show.common import as_json, common_entries
     from jaxvrp.show.paper import new_paper
     from jaxvrp.io.schema import list_of, number, object_with
@@ -106,9 +106,9 @@ TOOLBOX = '''
             return {"bead": timestep.action_mask["bead"][..., 1].astype(jnp.int32)}, carry
 
 
-    def draw(env, states, path):
+    def draw(episode, path, problem):
         paper = new_paper(3, 2, 50)
-        paper.axes(0.5, 0.5, 2, 1).plot(np.asarray(states.place))
+        paper.axes(0.5, 0.5, 2, 1).plot(np.asarray(episode.states.place))
         path = Path(path)
         paper.figure.savefig(path, format="png" if path.suffix == ".png" else "gif" if path.suffix == ".gif" else None)
 
@@ -127,8 +127,7 @@ TOOLBOX = '''
     TOOLBOX = Toolbox(
         baselines={"push": PushActor},
         headlines=(Headline("counted", "beads counted", mean_name="counted_share", curve="counted", progress="beads"),),
-        renderer=draw,
-        replay=ReplayKind(export, check, Path(__file__).with_name("view.js")),
+        view=View(export, check, Path(__file__).with_name("view.js"), draw),
         still=lambda state: f"<svg><!-- {np.asarray(state.place).tolist()} --></svg>",
         evaluation={"max_steps": 12},
     )

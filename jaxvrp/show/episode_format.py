@@ -53,7 +53,7 @@ from jaxvrp.io.messages import shown
 from jaxvrp.io.whole_files import write_text
 from jaxvrp.show.common import FORMAT, VERSION
 from jaxvrp.show.story_format import check_story
-from jaxvrp.toolbox import ReplayKind
+from jaxvrp.toolbox import View
 
 REMEDY = "write it with jaxvrp.show.save or python -m train.replay"
 
@@ -90,14 +90,14 @@ def check(episode: Any) -> None:
         kind.check(episode)
 
 
-def view_of(episode: Mapping[str, Any]) -> ReplayKind:
+def view_of(episode: Mapping[str, Any]) -> View:
     """How an episode without a story is checked and drawn.
 
     Raises:
         ValueError: its kind is no registered environment that has this.
     """
     try:
-        return registry.replay_kind(episode["kind"])
+        return registry.view_of_kind(episode["kind"])
     except ValueError as error:
         remedy = "one of your own: import what registers it, and call jaxvrp.show.write_page"
         raise ValueError(f"{error}; {remedy}") from None

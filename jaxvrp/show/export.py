@@ -37,9 +37,8 @@ def export_episode(episode: Episode, problem: Any = None) -> dict[str, Any]:
     Raises:
         ValueError: states of no or of several episodes.
     """
-    toolbox = registry.toolbox_of(episode.env)
-    if toolbox.story is None and toolbox.replay is not None:
-        return toolbox.replay.export(whole(episode), problem)
+    if view := registry.toolbox_of(episode.env).view:
+        return view.export(whole(episode), problem)
     return story_entries(whole(episode), registry.name_of(episode.env), story_of(episode, problem))
 
 
@@ -55,19 +54,20 @@ def story_of(episode: Episode, problem: Any = None) -> Story:
 def is_drawn(env: Environment) -> bool:
     """Whether an environment says how its episodes are drawn; others are drawn as their states are."""
     toolbox = registry.toolbox_of(env)
-    return toolbox.story is not None or toolbox.renderer is not None
+    return toolbox.story is not None or bool(toolbox.view and toolbox.view.draw)
 
 
 def can_record_steps(env: Environment) -> bool:
     """Whether `record_steps` can record episodes of `env`."""
-    return registry.toolbox_of(env).step_recorder is not None
+    view = registry.toolbox_of(env).view
+    return bool(view and view.record_steps)
 
 
 def record_steps(episode: Episode, folder: str | os.PathLike) -> None:
     """Record every step of an episode in an empty folder, as its environment does."""
-    record = registry.toolbox_of(episode.env).step_recorder
-    assert record
-    record(episode.env, episode.states, folder)
+    view = registry.toolbox_of(episode.env).view
+    assert view and view.record_steps
+    view.record_steps(episode, folder)
 
 
 def draw(episode: Episode, path: str | os.PathLike, problem: Any = None) -> None:
@@ -77,13 +77,11 @@ def draw(episode: Episode, path: str | os.PathLike, problem: Any = None) -> None
         ValueError: another ending, or states of no or of several episodes.
         OSError: the file cannot be written.
     """
-    toolbox = registry.toolbox_of(episode.env)
-    if toolbox.story is not None or toolbox.renderer is None:
-        write_picture(story_of(episode, problem), path)
-    elif problem is not None and toolbox.instances and toolbox.instances.draw:
-        toolbox.instances.draw(problem, episode.env, episode.states, path)
+    view = registry.toolbox_of(episode.env).view
+    if view and view.draw:
+        view.draw(episode, path, problem)
     else:
-        toolbox.renderer(episode.env, episode.states, path)
+        write_picture(story_of(episode, problem), path)
 
 
 def save(episode: Episode, path: str | os.PathLike, problem: Any = None) -> None:

@@ -108,7 +108,7 @@ class RunConfig:
         choices=("tensorboard", "wandb"),
     )
     pictures: bool = option(
-        True, help="draw an episode of the finished policy, if the environment has a story or a renderer", group="run"
+        True, help="draw an episode of the finished policy, if the environment has a story or a view", group="run"
     )
     rollout_length: int = option(100, help="steps between two updates", group="run", minimum=1)
     gamma: float = option(0.99, help="discount", minimum=0, maximum=1)

@@ -5,13 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 from jaxvrp.envs.pcb import notebook, plan, replay
-from jaxvrp.envs.pcb.pictures.frames import record_steps, render_episode, render_plan
-from jaxvrp.toolbox import InstanceFiles, ReplayKind, Toolbox
+from jaxvrp.envs.pcb.pictures import frames
+from jaxvrp.toolbox import InstanceFiles, Toolbox, View
 
 TOOLBOX = Toolbox(
-    renderer=render_episode,
-    step_recorder=record_steps,
-    replay=ReplayKind(replay.export_episode, replay.check_episode, Path(__file__).with_name("replay.js")),
+    view=View(
+        export=replay.export_episode,
+        check=replay.check_episode,
+        script=Path(__file__).with_name("replay.js"),
+        draw=frames.render,
+        record_steps=lambda episode, folder: frames.record_steps(episode.env, episode.states, folder),
+    ),
     instances=InstanceFiles(
         read=plan.read_problems,
         parameters=plan.parameters_of,
@@ -19,7 +23,6 @@ TOOLBOX = Toolbox(
         plan=plan.plan_of,
         write_plan=plan.write_plan,
         endings=plan.ENDINGS,
-        draw=render_plan,
         inspect=plan.inspect,
     ),
     still=notebook.draw_state,

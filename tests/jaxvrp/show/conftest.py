@@ -203,6 +203,6 @@ def own_kind(reaching, tmp_path, monkeypatch):
     (tmp_path / "view" / "reach.css").write_text(".goal { fill: rgb(1, 2, 3); }")
     monkeypatch.setattr(registry, "_ENTRIES", {kind: dict(names) for kind, names in registry._ENTRIES.items()})
     check = object_with(steps=list_of(object_with(places=list_of(POINT, 2))))
-    kind = jaxvrp.ReplayKind(export_reach, lambda episode: check(episode, ""), tmp_path / "view" / "reach.js")
-    jaxvrp.register("reach", type(reaching[0]), toolbox=jaxvrp.Toolbox(replay=kind))
+    kind = jaxvrp.View(export_reach, lambda episode: check(episode, ""), tmp_path / "view" / "reach.js")
+    jaxvrp.register("reach", type(reaching[0]), toolbox=jaxvrp.Toolbox(view=kind))
     return reaching

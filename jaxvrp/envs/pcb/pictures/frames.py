@@ -17,6 +17,7 @@ from jaxvrp.envs.pcb.pictures import board_view, draw
 from jaxvrp.envs.pcb.plan import BoardOfFile
 from jaxvrp.envs.pcb.played import PlayedEpisode
 from jaxvrp.envs.pcb.rules import State
+from jaxvrp.episodes import Episode
 from jaxvrp.io.whole_files import write_csv
 from jaxvrp.show import files, palette, paper
 from jaxvrp.show.palette import PALE
@@ -41,6 +42,14 @@ def render_episode(env: Pcb, states: State, path: str | os.PathLike) -> None:
 def render_plan(problem: BoardOfFile, env: Pcb, states: State, path: str | os.PathLike) -> None:
     """Draw the placement of a plan to a file, see `draw_plan`; `.gif`: the episode. Errors as of `render_episode`."""
     _render(path, "a plan", lambda: draw.draw_plan(problem, env, states), env, states)
+
+
+def render(episode: Episode, path: str | os.PathLike, problem: BoardOfFile | None) -> None:
+    """Draw an episode, of a problem of a file as its plan."""
+    if problem is None:
+        render_episode(episode.env, episode.states, path)
+    else:
+        render_plan(problem, episode.env, episode.states, path)
 
 
 def _render(path: str | os.PathLike, what: str, still: Callable[[], Any], env: Pcb, states: State) -> None:
