@@ -212,7 +212,8 @@ def _toolbox_of_base(env: Randomized) -> Toolbox:
     view = toolbox.view
     if view:
         names = [name for name in ("export", "draw", "record_steps") if getattr(view, name)]
-        view = dataclasses.replace(view, **{name: _on_base(getattr(view, name)) for name in names})
+        of_base: dict[str, Any] = {name: _on_base(getattr(view, name)) for name in names}
+        view = dataclasses.replace(view, **of_base)
     return dataclasses.replace(toolbox, story=toolbox.story and _on_base(toolbox.story), view=view, still=None)
 
 
