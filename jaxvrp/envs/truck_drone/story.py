@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxvrp.envs.truck_drone.course import NOBODY, WAITING, Course, course_of, step_by_step
+from jaxvrp.envs.truck_drone.course import NOBODY, WAITING, Course, course_of, runs, step_by_step
 from jaxvrp.envs.truck_drone.problem.fleet_map import FleetMap
 from jaxvrp.envs.truck_drone.problem.naming import Naming, naming_of
 from jaxvrp.envs.truck_drone.reasons import battery_shortfall, reasons_of, shortfalls
@@ -253,7 +253,7 @@ def _changes(course: Course, names: Naming, values: Sequence[Any]) -> list[tuple
 def _truck(course: Course, names: Naming) -> Vehicle:
     drives = (course.world.truck.velocity != 0).any(axis=1)
     riding = (course.world.drones.status == ONBOARD).sum(axis=1).tolist()
-    notes = [f"{count} of {course.num_drones} on board" for count in riding]
+    starts = [start for start, *_ in runs(np.array(riding))]
     return Vehicle(
         names.truck,
         names.truck[0].upper(),
@@ -264,7 +264,10 @@ def _truck(course: Course, names: Naming) -> Vehicle:
             Activity(names.time(begin), names.time(end), *(("moves", "driving") if moves else ("rests", "waiting")))
             for begin, end, moves in course.stretches(drives)
         ),
-        notes=tuple(_changes(course, names, notes)),
+        notes=tuple(
+            (names.time(course.world.step[start]), f"{riding[start]} of {course.num_drones} on board")
+            for start in starts
+        ),
     )
 
 
@@ -288,11 +291,20 @@ def _drone(course: Course, names: Naming, drone: int) -> Vehicle:
         carries=tuple(_changes(course, names, (drones.carrying >= 0).tolist())),
         activities=tuple(
             Activity(names.time(begin), names.time(end), *ACTIVITY[activity])
-            for begin, end, activity in course.stretches(course.activity[:, drone])
+            for begin, end, activity in _activities(course, drone)
         ),
         notes=tuple(_changes(course, names, [*_parcel_notes(drones, names)])),
         aims=tuple(Aim(time, places) for time, places in _changes(course, names, goals)),
     )
+
+
+def _activities(course: Course, drone: int) -> list[tuple[int, int, int]]:
+    """`(begin, end, activity)` in steps; in the step in which it boards a drone returns, and is on board at its end."""
+    activity, last = course.activity[:, drone], int(course.world.step[-1])
+    was_onboard = np.append(True, activity[:-1] == ONBOARD)
+    boards = (activity == ONBOARD) & ~was_onboard
+    found = course.stretches(np.where(boards, RETURNING, activity))
+    return [*found, (last, last, ONBOARD)] if boards[-1] else found
 
 
 def _hosts(course: Course, names: Naming, is_onboard: np.ndarray) -> list[tuple[float, int | None]]:
