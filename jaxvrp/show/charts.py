@@ -139,7 +139,7 @@ def _write_words(looks: Looks, axes: Any, at: int, row: Row, font: float) -> Non
         note = f" ({row.note})" if row.note else ""
         words, colour = f"{story.vehicles[vehicle].name} @ {number(row.dots[-1].time)}{note}", looks.colour(vehicle)
     starts = [dot.time for dot in row.dots] + [bar.begin for bar in row.bars if bar.look in ("delay", "wait")]
-    fits = max(starts, default=first) < first + 0.66 * (last - first)
+    fits = max(starts, default=first) <= first + 0.66 * (last - first)
     mark = max(starts, default=first) if fits else min(starts)
     place = {"xytext": (6 if fits else -6, 0), "textcoords": "offset points", "ha": "left" if fits else "right"}
     look = {"va": "center_baseline", "fontsize": font, "color": text_colour(colour), "path_effects": outline(2.0)}

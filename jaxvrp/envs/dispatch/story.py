@@ -64,7 +64,7 @@ class _Source:
 
     def request(self, number: int) -> str:
         """The name of a request."""
-        return self.named.requests[number] if self.named else f"request {number}"
+        return _request_name(self.named, number)
 
     def vehicle(self, number: int) -> str:
         """The name of a vehicle; those that are padding have one, too."""
@@ -95,6 +95,11 @@ class _Source:
     def span(self) -> tuple[float, float]:
         """The first request, and the end."""
         return min(self.clocks[0], self.clocks[-1]), self.clocks[-1]
+
+
+def _request_name(named: NamedDay | None, number: int) -> str:
+    """The name of a request; reasons that name none ask for that of number 0 on a day without any."""
+    return named.requests[number] if named and number < len(named.requests) else f"request {number}"
 
 
 def story_of(episode: Episode, problem: NamedDay | None = None) -> Story:
@@ -150,7 +155,7 @@ def story_of(episode: Episode, problem: NamedDay | None = None) -> Story:
 def _source(episode: Episode, named: NamedDay | None) -> _Source:
     env, states = episode.env, episode.states
     assert isinstance(env, Dispatch)
-    reasons = reasons_of(env, named.requests.__getitem__) if named else reasons_of(env)
+    reasons = reasons_of(env, functools.partial(_request_name, named))
     causes = causes_of(reasons, episode)
     return _Source(env, named, driven_day(env, states), states, reasons, causes, whys_of(reasons, episode, causes))
 

@@ -194,10 +194,12 @@ def test_picture_and_sheets_of_a_day_have_the_times_of_its_file(town, write, tmp
     assert "<td>29000000</td>" in (tmp_path / "day.html").read_text()
 
 
-def test_an_empty_day_is_over_at_once(town, write):
+def test_an_empty_day_is_over_at_once(town, write, tmp_path):
     town["requests"] = []
-    plan = solve.solve(write(json.dumps(town), "town.json"), method="accept").plan
-    assert plan["feasible"] and plan["answers"] == plan["stops"] == []
+    solution = solve.solve(write(json.dumps(town), "town.json"), method="accept")
+    assert solution.plan["feasible"] and solution.plan["answers"] == solution.plan["stops"] == []
+    solution.write(tmp_path / "day.html")
+    solution.draw(tmp_path / "day.png")
 
 
 def test_the_plan_says_who_was_asked_and_what_was_answered(file, tmp_path):
