@@ -170,9 +170,10 @@ def spread(
         part = logits[..., start : start + few * per_entity]
         start += few * per_entity
         if kind_name is not None:
-            rows = jnp.arange(len(part))[:, None]
+            # `len` is for programs of one size: an export plays any number of episodes.
+            rows = jnp.arange(part.shape[0])[:, None]
             by_entity = jnp.moveaxis(part.reshape(*part.shape[:2], few, per_entity), 1, 2)
-            whole = jnp.full((len(part), counts[kind_name], *by_entity.shape[2:]), -LOGIT_RANGE)
+            whole = jnp.full((part.shape[0], counts[kind_name], *by_entity.shape[2:]), -LOGIT_RANGE)
             whole = whole.at[rows, chosen[kind_name]].set(by_entity, unique_indices=True)
             part = jnp.moveaxis(whole, 2, 1).reshape(*part.shape[:2], -1)
         parts.append(part)

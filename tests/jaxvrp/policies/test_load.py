@@ -40,13 +40,14 @@ def keys_of(network):
     return {"network": network, **sizes, "share_drone_policy": network != "gru"}
 
 
-def write_folder(path, network):
+def write_folder(path, network, env=None, **further):
     """Write the folder of a policy whose parameters are drawn; its actors, and they."""
-    values = {"algorithm": "mappo", "env": {"name": "vrpd_tw", **SIZES}, **keys_of(network)}
+    keys = {**keys_of(network), **further}
+    values = {"algorithm": "mappo", "env": env or {"name": "vrpd_tw", **SIZES}, **keys}
     path.mkdir()
     write_text(path / "config.yaml", dump_yaml(values))
     env = playing_environment(values, {})
-    actors = build_actors(fields.build(NetworkKeys, keys_of(network), "key"), env)
+    actors = build_actors(fields.build(NetworkKeys, keys, "key"), env)
     shapes = jax.eval_shape(lambda key: {name: actors.init(key, name) for name in actors.names}, jax.random.key(0))
     rng = np.random.default_rng(0)
     params = jax.tree.map(lambda leaf: jnp.asarray(rng.normal(0, 0.5, leaf.shape), jnp.float32), shapes)
@@ -112,6 +113,18 @@ def test_with_a_key_it_samples_legal_actions(written):
     for role, mask in policy.env.action_mask(one).items():
         assert np.take_along_axis(np.asarray(mask)[None], np.asarray(chosen[0][role])[..., None], 2).all()
         assert len(np.unique(chosen[0][role])) > 1 or mask.sum() == mask.shape[0]
+
+
+def test_a_program_of_a_network_that_reads_the_nearest_plays_any_batch(tmp_path):
+    path = tmp_path / "nearest"
+    actor = write_folder(
+        path, "attention", {"name": "tsp_drone", "num_nodes": 8}, attention_encode="agent", attention_nearest=4
+    )
+    write_program(jaxvrp.load_policy(path), tmp_path / "policy.jaxpolicy", folder.read_values(path, ["mappo"])[0])
+    program = jaxvrp.load_policy(tmp_path / "policy.jaxpolicy")
+    for batch in (1, BATCH):
+        ((state, action),) = episode(program.env, actor, 1, batch)
+        chex.assert_trees_all_equal(program.step(program.memory(batch), state)[0], action)
 
 
 @pytest.mark.slow("gru")
@@ -242,7 +255,7 @@ def test_the_numbers_that_a_state_may_hold(shipped):
     env = jaxvrp.load_policy(shipped).env
     with zipfile.ZipFile(shipped) as file:
         bounds = json.loads(file.read("policy.json"))["bounds"]
-    assert bounds == {"drones/status": [0, 3], "drones/carrying": [-1, 2]}
+    assert bounds == {"customers/served_by": [-1, 1], "drones/status": [0, 3], "drones/carrying": [-1, 2]}
     for state, _ in episode(env, RandomActor(env), 12):
         for name, (low, high) in bounds.items():
             numbers = folder.by_place(state)[name]
