@@ -5,8 +5,6 @@ whoever writes them adds it again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -37,22 +35,3 @@ def origin_of(rows: ArrayLike, far: float = FAR) -> Any:
     span = (high - low).max()
     is_far = np.isfinite(low) & (np.maximum(np.abs(low), np.abs(high)) > far * span)
     return np.where(is_far, low, 0.0)
-
-
-def told(values: Any, origin: float | Sequence[float]) -> Any:
-    """JSON numbers that count from an origin, or lists of them, as the numbers of the file; None stays None.
-
-    With several numbers, `origin` is of the entries of the innermost lists. Decimals are added, so that none is noise.
-    """
-    if values is None or not np.any(origin):
-        return values
-    if not isinstance(values, list):
-        return float(Decimal(repr(values)) + Decimal(repr(origin)))
-    if isinstance(origin, Sequence) and not any(isinstance(value, list) for value in values):
-        return [told(value, start) for value, start in zip(values, origin, strict=True)]
-    return [told(value, origin) for value in values]
-
-
-def told_entries(entries: list[dict[str, Any]], origins: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """JSON objects of an episode, those values `told` whose keys are in `origins`."""
-    return [{name: told(value, origins.get(name, 0.0)) for name, value in entry.items()} for entry in entries]
