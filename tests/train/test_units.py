@@ -275,7 +275,7 @@ def test_a_day_in_other_units_on_another_clock(tmp_path, units, time, length, cl
         times, others = (np.array([stop[name] for stop in plan["stops"]]) for plan in (found.plan, before))
         np.testing.assert_allclose((times - clock * time / 60) / time, others, atol=1.1e-3)
     found.write(tmp_path / "plan.html")
-    shown = text([clock / 60, *(np.array(place) * length / 1e6).tolist()])
+    shown = text([clock / 60, (np.array(place) * length / 1e6).tolist()])
     assert f'"track": [{shown}' in (tmp_path / "plan.html").read_text()
 
 
