@@ -152,8 +152,10 @@ def whole(episode: Episode) -> Episode:
     growing: a loop of one's own may go on, or begin anew.
 
     Raises:
-        ValueError: the states have no leading time axis, or more than one.
+        ValueError: the states have no leading time axis, or more than one; or nothing has been played.
     """
+    if episode.timesteps is None:
+        raise ValueError("nothing of it has been played, so it has no page and no picture; write .json or .csv")
     episode = jax.device_get(episode)
     ended = np.asarray(episode.timesteps.done)
     if ended.ndim != 1 or not ended.size:

@@ -11,7 +11,6 @@ import numpy as np
 
 from jaxvrp.envs.dispatch.driven import DrivenDay, driven_day
 from jaxvrp.envs.dispatch.env import DISPATCHER, DRIVER, Dispatch
-from jaxvrp.envs.dispatch.moment import Moment
 from jaxvrp.envs.dispatch.problem.day_file import NamedDay
 from jaxvrp.envs.dispatch.problem.solution import Stop
 from jaxvrp.envs.dispatch.reasons import reasons_of
@@ -108,8 +107,6 @@ def story_of(episode: Episode, problem: NamedDay | None = None) -> Story:
     Raises:
         ValueError: the episode is a moment of a day.
     """
-    if isinstance(episode.states, Moment):
-        raise ValueError("a moment is no whole day, so it has no page and no picture; write .json or .csv")
     episode = whole(episode)
     source = _source(episode, problem)
     env, day = source.env, source.day

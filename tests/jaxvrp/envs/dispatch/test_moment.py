@@ -172,7 +172,7 @@ def test_what_a_moment_is_not_for_is_one_line(write, tmp_path):
         solve.open_problem(path, run="dispatch_same_day")
     with pytest.raises(UserError, match="--method accept: there is none of that name"):
         solve.solve(path, method="accept")
-    with pytest.raises(UserError, match=r"plan.html: a moment is no whole day"):
+    with pytest.raises(UserError, match=r"plan.html: nothing of it has been played, so it has no page"):
         plan.main([str(path), "--seconds", "0.1", "--out", str(tmp_path / "plan.html")])
 
 
