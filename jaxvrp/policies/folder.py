@@ -78,6 +78,15 @@ def write_policy(folder: pathlib.Path, params: Any, config_file: pathlib.Path, *
     write_json(folder / CARD, dataclasses.asdict(Card(**card, checksums=checksums)))
 
 
+RETIRED = {"value_loss": "huber", "huber_delta": 10.0, "value_norm_decay": 0.99}
+"""Keys that configurations of earlier versions have, with the only value that is left of each."""
+
+
+def without_retired(values: Mapping[str, Any]) -> dict[Any, Any]:
+    """Values of a configuration without the keys that are gone, where they say what is done now."""
+    return {name: value for name, value in values.items() if name not in RETIRED or value != RETIRED[name]}
+
+
 def read_values(folder: pathlib.Path, algorithms: Collection[str]) -> tuple[dict[Any, Any], str]:
     """The configuration of a run or a policy as it stands there, and its algorithm, one of these."""
     try:
@@ -85,7 +94,7 @@ def read_values(folder: pathlib.Path, algorithms: Collection[str]) -> tuple[dict
         algorithm = values.pop("algorithm")
         if algorithm not in algorithms:
             raise KeyError(algorithm)
-        return values, algorithm
+        return without_retired(values), algorithm
     except (OSError, ValueError, AttributeError, KeyError, TypeError):
         raise UserError(f"{folder} is no run folder: it has no readable {CONFIG}; give the folder of a run") from None
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from jaxvrp.io.command_line import UserError
 from jaxvrp.io.messages import cut
+from jaxvrp.policies.folder import without_retired
 from train.settings.config import RunConfig, nearest_divisor
 from train.settings.config_file import flat
 from train.settings.keys import CHANGEABLE, as_typed
@@ -45,7 +46,7 @@ def check_same(run: RecordedRun, saved: Values, place: pathlib.Path) -> None:
     `saved` is what the checkpoint holds, see `RecordedRun.values`; `place` is the file, for the message.
     """
     defaults = RecordedRun(type(run.config)(), run.algorithm).values  # of keys that are newer than the checkpoint
-    wanted = flat({**defaults, **saved})
+    wanted = flat({**defaults, **without_retired(saved)})
     values = run.values
     versions = [values]
     for change in reversed(run.changes):

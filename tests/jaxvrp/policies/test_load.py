@@ -115,6 +115,12 @@ def test_with_a_key_it_samples_legal_actions(written):
         assert len(np.unique(chosen[0][role])) > 1 or mask.sum() == mask.shape[0]
 
 
+def test_keys_that_are_gone_are_left_out_where_they_say_what_is_done_now(tmp_path):
+    values = {"algorithm": "mappo", "lr": 0.1, "value_loss": "huber", "huber_delta": 3.0, "value_norm_decay": 0.99}
+    write_text(tmp_path / "config.yaml", dump_yaml(values))
+    assert folder.read_values(tmp_path, ["mappo"]) == ({"lr": 0.1, "huber_delta": 3.0}, "mappo")
+
+
 def test_a_program_of_a_network_that_reads_the_nearest_plays_any_batch(tmp_path):
     path = tmp_path / "nearest"
     actor = write_folder(
