@@ -92,19 +92,45 @@ def record_episodes(
         The last states `[E, ...]`, and the records with a leading axis `[max_episode_steps]`.
     """
 
+    _, last, records = _recorded(env, actor, instances, key, record)
+    return last.state, records
+
+
+def _recorded(
+    env: Environment,
+    actor: Actor,
+    instances: Instance,
+    key: jax.Array,
+    record: Callable[[ByRole, State, TimeStep], Any],
+) -> tuple[_Play, _Play, Any]:
+    """The beginning of episodes and their end, `[E, ...]`, and the records of `record_episodes`."""
+
     def advance(play: _Play, key: jax.Array) -> tuple[_Play, Any]:
         play, action = _advance(env, actor, play, key)
         return play, record(action, play.state, play.timestep)
 
-    play, records = jax.lax.scan(advance, _begin(env, actor, instances), jax.random.split(key, env.max_episode_steps))
-    return play.state, records
+    start = _begin(env, actor, instances)
+    return start, *jax.lax.scan(advance, start, jax.random.split(key, env.max_episode_steps))
 
 
 def record_episode(env: Environment, actor: Actor, instance: Instance, key: jax.Array) -> Episode:
     """The episode of an actor, `max_episode_steps` long: its last state repeats, see `whole`; traceable."""
-    single = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], instance)
-    _, steps = record_episodes(env, actor, single, key, lambda *step: step)
-    return from_steps(env, instance, jax.tree.map(lambda leaf: leaf[:, 0], steps))
+    return record_rows(env, actor, jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], instance), key, 0)
+
+
+def record_rows(
+    env: Environment, actor: Actor, instances: Instance, key: jax.Array, rows: jax.Array | int | slice
+) -> Episode:
+    """As `record_episode`, of these rows of instances `[E, ...]`, which are all played side by side.
+
+    With `slice(None)`, all of them are kept: leaves are `[T + 1, E, ...]`.
+    """
+
+    def kept(tree: Any) -> Any:
+        return jax.tree.map(lambda leaf: leaf[rows], tree)
+
+    start, _, steps = _recorded(env, actor, instances, key, lambda *step: kept(step))
+    return _from_steps(env, kept(instances), kept((start.state, start.timestep)), steps)
 
 
 @jax.jit
@@ -115,14 +141,18 @@ def follow(env: Environment, instance: Instance, actions: ByRole) -> Episode:
         state, timestep = env.step(state, action)
         return state, (action, state, timestep)
 
-    return from_steps(env, instance, jax.lax.scan(advance, env.init_state(instance), actions)[1])
+    start = env.reset_to(instance)
+    return _from_steps(env, instance, start, jax.lax.scan(advance, start[0], actions)[1])
 
 
-def from_steps(env: Environment, instance: Instance, steps: tuple[ByRole, State, TimeStep]) -> Episode:
-    """The episode of recorded steps, actions and what these led to (leaves `[T, ...]`), with what was before."""
+def _from_steps(
+    env: Environment, instance: Instance, start: tuple[State, TimeStep], steps: tuple[ByRole, State, TimeStep]
+) -> Episode:
+    """The episode of recorded steps: actions and what these led to (leaves `[T, ...]`), after its `start`."""
     actions, *after = steps
-    before = [*env.reset_to(instance)]
-    states, timesteps = jax.tree.map(lambda one, rest: jnp.concatenate([jnp.asarray(one)[None], rest]), before, after)
+    states, timesteps = jax.tree.map(
+        lambda first, rest: jnp.concatenate([jnp.asarray(first)[None], rest]), start, tuple(after)
+    )
     return Episode(env, instance, states, actions, timesteps)
 
 

@@ -375,11 +375,11 @@ class Story:
     episode: Any = None
 
 
-def held(entries: Sequence[tuple], time: float) -> tuple | None:
-    """The entry of ascending `(time, ...)` that holds at a time; None before the first."""
+def held(entries: Sequence[Any], time: float) -> Any:
+    """The entry that holds at a time, of ascending `(time, ...)`, or objects with a `time`; None before the first."""
     before = None
     for entry in entries:
-        if entry[0] > time:
+        if (entry[0] if isinstance(entry, tuple) else entry.time) > time:
             break
         before = entry
     return before

@@ -21,7 +21,7 @@ from benchmarks.records.check import FORMAT, figures_of, shown_record
 from benchmarks.records.sets import Known, find_set, generate
 from jaxvrp import Environment, TimeStep, registry
 from jaxvrp.actor import Actor, Carry
-from jaxvrp.episodes import from_steps, record_episodes
+from jaxvrp.episodes import Episode, record_rows
 from jaxvrp.io.command_line import Parser, UserError, above_zero, going_on, index, program_name
 from jaxvrp.io.machine import device_name, machine
 from jaxvrp.io.messages import nearest
@@ -120,16 +120,17 @@ def played(
     instances = jax.tree.map(lambda *leaves: np.stack(leaves), *[files.instance(problem, env) for problem in problems])
 
     @jax.jit
-    def play(instances: Any) -> Any:
-        _, steps = record_episodes(env, actor, instances, jax.random.key(0), lambda *step: step)
-        return steps
+    def play(instances: Any) -> tuple[Any, ByRole, Any]:
+        episodes = record_rows(env, actor, instances, jax.random.key(0), slice(None))
+        return episodes.states, episodes.actions, episodes.timesteps
 
     program = play.lower(instances).compile()
-    steps, seconds = _timed(lambda: jax.device_get(program(instances)))
-    of_row = [jax.tree.map(lambda leaf, row=row: leaf[:, row], steps) for row in range(len(problems))]
-    starts = [files.instance(problem, env) for problem in problems]
-    played = [jax.device_get(from_steps(env, *each)) for each in zip(starts, of_row, strict=True)]
-    return [files.plan(*each) for each in zip(problems, played, strict=True)], seconds
+    found, seconds = _timed(lambda: jax.device_get(program(instances)))
+
+    def episode_of(row: int) -> Episode:
+        return Episode(env, None, *jax.tree.map(lambda leaf: leaf[:, row], found))
+
+    return [files.plan(problem, episode_of(row)) for row, problem in enumerate(problems)], seconds
 
 
 def searched(

@@ -174,9 +174,9 @@ class _Fleet:
             is_shown = not self._is_in_depot(at, way.at(time))
             self.bodies[at].set(visible=is_shown, data=(place[:1], place[1:]))
             self._sign(at, place, time, is_shown=is_shown, is_aboard=is_aboard)
-            aim = held([(aim.time, aim) for aim in vehicle.aims], time)
+            aim = held(vehicle.aims, time)
             if aim and not is_aboard:
-                lines = [[place, goal] for goal in aim[1].places] if aim[1].fan else [[place, *aim[1].places]]
+                lines = [[place, goal] for goal in aim.places] if aim.fan else [[place, *aim.places]]
                 aims += [(line, self.map.looks.colour(at)) for line in lines if len(line) > 1]
             carries = held(vehicle.carries, time)
             parcels += [place - np.array([0.0, 0.125 * self.inch])] if carries and carries[1] else []

@@ -59,7 +59,6 @@ def common_entries(
     env, seen = episode.env, episode.timesteps
     rows, last = present_rows(env, seen.valid), len(seen.terminated) - 1
     rewards = {role: np.asarray(reward)[:, rows[role]] for role, reward in seen.reward.items()}
-    mean_reward = np.concatenate(list(rewards.values()), axis=1).mean(axis=1)
 
     def step_entry(step: int, more: Mapping[str, Any]) -> dict[str, Any]:
         masks = {role: mask[step][rows[role]] for role, mask in seen.action_mask.items()}
@@ -82,12 +81,18 @@ def common_entries(
         ],
         "actions": {role: None if (names := action_names.get(role)) is None else list(names) for role in env.roles},
         "summary": {
-            "return": as_json(mean_reward.sum(dtype=np.float64).astype(np.float32)),
+            "return": as_json(np.float32(mean_return(rewards))),
             "length": last,
             **{name: as_json(value[-1]) for name, value in seen.metrics.items()},
         },
         "steps": [step_entry(step, more) for step, more in zip(range(last + 1), step_entries, strict=True)],
     }
+
+
+def mean_return(rewards: Mapping[str, Any]) -> float:
+    """The sum of rewards `{role: f32[L, agents]}` of all states, of each the mean over all agents."""
+    paid = np.concatenate([np.asarray(reward) for reward in rewards.values()], axis=1)
+    return float(paid.mean(axis=1).sum(dtype=np.float64))
 
 
 def story_entries(episode: Episode, kind: str, story: Story) -> dict[str, Any]:

@@ -5,10 +5,11 @@ A page needs no network, no server and no other file; notebooks show it in a fra
 
 from __future__ import annotations
 
+import functools
 import html
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -37,9 +38,10 @@ def export_episode(episode: Episode, problem: Any = None) -> dict[str, Any]:
     Raises:
         ValueError: states of no or of several episodes.
     """
+    episode = whole(episode)
     if view := registry.toolbox_of(episode.env).view:
-        return view.export(whole(episode), problem)
-    return story_entries(whole(episode), registry.name_of(episode.env), story_of(episode, problem))
+        return view.export(episode, problem)
+    return story_entries(episode, registry.name_of(episode.env), story_of(episode, problem))
 
 
 def story_of(episode: Episode, problem: Any = None) -> Story:
@@ -70,6 +72,14 @@ def record_steps(episode: Episode, folder: str | os.PathLike) -> None:
     view.record_steps(episode, folder)
 
 
+def drawing(episode: Episode, problem: Any = None) -> Callable[[str | os.PathLike], None]:
+    """What draws an episode to a path, see `draw`, to as many as wanted; arguments as for `export_episode`."""
+    view = registry.toolbox_of(episode.env).view
+    if view and (paint := view.draw):
+        return lambda path: paint(episode, path, problem)
+    return functools.partial(write_picture, story_of(episode, problem))
+
+
 def draw(episode: Episode, path: str | os.PathLike, problem: Any = None) -> None:
     """Draw an episode: `.gif` an animation, `.png`, `.svg` or `.pdf` a still; arguments as for `export_episode`.
 
@@ -77,11 +87,7 @@ def draw(episode: Episode, path: str | os.PathLike, problem: Any = None) -> None
         ValueError: another ending, or states of no or of several episodes.
         OSError: the file cannot be written.
     """
-    view = registry.toolbox_of(episode.env).view
-    if view and view.draw:
-        view.draw(episode, path, problem)
-    else:
-        write_picture(story_of(episode, problem), path)
+    drawing(episode, problem)(path)
 
 
 def save(episode: Episode, path: str | os.PathLike, problem: Any = None) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 
 from jaxvrp import registry
 from jaxvrp.episodes import Episode
+from jaxvrp.show.common import mean_return
 from jaxvrp.spaces import Discrete, agent_names
 from jaxvrp.story import Bar, Card, Chart, Lines, Place, Row, Rows, Story, Units, Vehicle, number
 
@@ -42,7 +43,7 @@ def story_of(episode: Episode, problem: Any = None) -> Story:
     metrics = {name: np.asarray(values) for name, values in episode.timesteps.metrics.items()}
     return Story(
         title=registry.name_of(episode.env),
-        summary=(("return", number(_mean_return(episode))), *_figures(metrics), ("steps", str(last))),
+        summary=(("return", number(mean_return(episode.timesteps.reward))), *_figures(metrics), ("steps", str(last))),
         verdict="",
         is_feasible=True,
         units=Units("step"),
@@ -95,11 +96,6 @@ def _vehicles(name: str, values: np.ndarray) -> Iterator[Vehicle]:
     for index, each in enumerate(_numbered(name, tracks.shape[1])):
         track = tuple((float(step), (float(x), float(y))) for step, (x, y) in enumerate(tracks[:, index]))
         yield Vehicle(each, str(index), "vehicle", 0, track)
-
-
-def _mean_return(episode: Episode) -> float:
-    paid = [np.asarray(reward) for reward in episode.timesteps.reward.values()]
-    return float(np.concatenate(paid, axis=1).mean(axis=1).sum())
 
 
 def _figures(metrics: dict[str, np.ndarray]) -> Iterator[tuple[str, str]]:

@@ -55,8 +55,7 @@ def end_of(story: Story) -> float:
 
 def standing_at(place: Place, time: float) -> Standing:
     """How it stands with a place; hidden before its first standing."""
-    before = [standing for standing in place.standings if standing.time <= time]
-    return before[-1] if before else Standing(time, "hidden")
+    return held(place.standings, time) or Standing(time, "hidden")
 
 
 def requests_of(story: Story, end: str) -> list[Place]:

@@ -49,13 +49,13 @@ def _decimal(value: float) -> float | None:
 
 def check_story(episode: Mapping[str, Any]) -> None:
     """Raise a ValueError, one line, unless the story of an episode, whose other entries are right, can be drawn."""
-    told = episode["story"]
-    schema.object_with(vehicles=schema.list_of(schema.object_with(), least=0))(told, "story")
-    counts = {"steps": len(episode["steps"]), "agents": len(episode["agents"]), "vehicles": len(told["vehicles"])}
-    _check_of(story.Story, counts)(told, "story")
+    values = episode["story"]
+    schema.object_with(vehicles=schema.list_of(schema.object_with(), least=0))(values, "story")
+    counts = {"steps": len(episode["steps"]), "agents": len(episode["agents"]), "vehicles": len(values["vehicles"])}
+    _check_of(story.Story, counts)(values, "story")
     of_states = schema.list_of(schema.anything, counts["steps"])
-    of_states(told["clocks"], "story.clocks")
-    for at, card in enumerate(told["cards"]):
+    of_states(values["clocks"], "story.clocks")
+    for at, card in enumerate(values["cards"]):
         if card["vehicle"] is None:
             of_states(card["steps"], f"story.cards[{at}].steps")
 

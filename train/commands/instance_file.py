@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import jaxvrp
 from jaxvrp import Environment, InstanceFiles, TimeStep, registry
 from jaxvrp.actor import Actor
-from jaxvrp.episodes import Episode, from_steps, record_episodes
+from jaxvrp.episodes import Episode, record_episodes, record_rows
 from jaxvrp.io.command_line import UserError, refuse_overwriting, refuse_unwritable
 from jaxvrp.io.messages import warn
 from jaxvrp.io.other_problems import other_problem
@@ -274,13 +274,7 @@ def best_episode(
     if tries > 1:
         each = jax.lax.map(costs, keys).reshape(-1)
         best = jnp.where(jnp.arange(each.size) < tries, each, jnp.inf).argmin()
-    lane = best % lanes
-
-    def kept(*step: Any) -> Any:
-        return jax.tree.map(lambda leaf: leaf[lane], step)
-
-    _, steps = record_episodes(env, actor, instances, keys[best // lanes], kept)
-    episode = from_steps(env, instance, steps)
+    episode = record_rows(env, actor, instances, keys[best // lanes], best % lanes)
     length = 1.0 + jnp.sum(~episode.timesteps.done[1:-1], dtype=jnp.float32)
     total = jax.vmap(lambda timestep: timestep.team_reward)(episode.timesteps)[1:].sum()
     last = jax.tree.map(lambda leaf: leaf[-1], episode.states)

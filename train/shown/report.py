@@ -11,7 +11,7 @@ from jaxvrp import registry
 from jaxvrp.io.messages import warn
 from jaxvrp.io.whole_files import write_json
 from jaxvrp.show import save_still
-from jaxvrp.show.export import draw, is_drawn
+from jaxvrp.show.export import drawing, is_drawn
 from train.learner import Learner
 from train.run.compiler import Compiler
 from train.run.evaluator import Evaluator, Figures, first_seed, recording_function
@@ -51,8 +51,9 @@ class Report:
         save_still(learning_curve(records, baselines, headlines), folder / CURVE, CURVE_DPI)
         if self._pictures:
             episode = jax.device_get(self._record(first_seed(self._learner, params)))
+            draw = drawing(episode)
             for name in self._pictures:
-                draw(episode, folder / name)
+                draw(folder / name)
         print(f"\n{evaluator.num_episodes} fixed instances, whole episodes, deterministic policy\n")
         print(figures_table(figures, headlines))
         print(f"\nrun folder: {folder} ({', '.join([CURVE, *self._pictures, 'summary.json', METRICS])})")

@@ -14,8 +14,7 @@ from jaxvrp.envs.truck_drone.problem.naming import Naming, naming_of
 from jaxvrp.envs.truck_drone.reasons import battery_shortfall, reasons_of, shortfalls
 from jaxvrp.envs.truck_drone.world import CRASHED, FLYING, ONBOARD, RETURNING
 from jaxvrp.episodes import Episode
-from jaxvrp.show.common import whys_of
-from jaxvrp.spaces import ByRole
+from jaxvrp.show.common import mean_return, whys_of
 from jaxvrp.story import (
     Activity,
     Aim,
@@ -101,7 +100,7 @@ def _summary(episode: Episode, course: Course, names: Naming) -> Iterator[tuple[
     is_map, metrics = names.fleet_map is not None, episode.timesteps.metrics
     is_served, is_late = course.served_at >= 0, course.steps_late > 0
     if not is_map:
-        yield "return", number(_total_reward(episode.timesteps.reward))
+        yield "return", number(mean_return(episode.timesteps.reward))
     yield "served", f"{is_served.sum()} of {course.num_customers}"
     yield "on time", f"{(is_served & ~is_late).sum()}"
     if is_map:
@@ -114,10 +113,6 @@ def _summary(episode: Episode, course: Course, names: Naming) -> Iterator[tuple[
     for name in metrics:
         if name not in METRICS and metrics[name].ndim == 1:
             yield name.replace("_", " "), number(float(metrics[name][-1]))
-
-
-def _total_reward(reward: ByRole) -> float:
-    return float(np.concatenate(list(reward.values()), axis=1).mean(axis=1).sum(dtype=np.float64))
 
 
 def _faults(episode: Episode, course: Course) -> list[str]:
@@ -168,8 +163,8 @@ def _instead(course: Course, shortfall: np.ndarray) -> dict[str, tuple[tuple[str
         return f"sent home: battery short by {missing}" if sent_home[state, drone] else None
 
     last, drones = len(sent_home), range(course.num_drones)
-    told = [tuple(words(state, drone) for drone in drones) for state in range(last)]
-    return {"truck": ((None,),) * (last + 1), "drone": (*told, (None,) * course.num_drones)} if sent_home.any() else {}
+    said = [tuple(words(state, drone) for drone in drones) for state in range(last)]
+    return {"truck": ((None,),) * (last + 1), "drone": (*said, (None,) * course.num_drones)} if sent_home.any() else {}
 
 
 # --- places ---------------------------------------------------------------------------------------------------------
