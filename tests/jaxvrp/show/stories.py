@@ -218,3 +218,14 @@ def episode_of(story, agents=("agent",)):
         "steps": [{"step": at, **step, "action": action if at < last else None} for at in range(last + 1)],
         "story": to_json_values(story),
     }
+
+
+def put(value, *path):
+    """What changes an episode, or another tree of JSON values, at a place."""
+
+    def change(episode):
+        for name in path[:-1]:
+            episode = episode[name]
+        episode[path[-1]] = value
+
+    return change

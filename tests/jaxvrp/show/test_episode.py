@@ -17,6 +17,7 @@ from jaxvrp.episodes import from_states
 from jaxvrp.show.__main__ import main
 from jaxvrp.show.common import as_json
 from jaxvrp.show.episode_format import to_json
+from tests.jaxvrp.show.stories import put
 
 
 def column(episode, *path):
@@ -200,15 +201,6 @@ def test_other_endings_are_refused(deliveries, tmp_path):
 
 def without(name):
     return lambda episode: episode.pop(name)
-
-
-def put(value, *path):
-    def change(episode):
-        for name in path[:-1]:
-            episode = episode[name]
-        episode[path[-1]] = value
-
-    return change
 
 
 @pytest.mark.parametrize(

@@ -15,16 +15,7 @@ from jaxvrp.show.__main__ import main
 from jaxvrp.show.episode_format import check, to_json
 from jaxvrp.show.story_format import to_json_values
 from jaxvrp.story import Lines, Rows
-from tests.jaxvrp.show.stories import FLIGHTS, RIDES, episode_of
-
-
-def put(value, *path):
-    def change(episode):
-        for name in path[:-1]:
-            episode = episode[name]
-        episode[path[-1]] = value
-
-    return change
+from tests.jaxvrp.show.stories import FLIGHTS, RIDES, episode_of, put
 
 
 @pytest.mark.parametrize("story", [RIDES, FLIGHTS])
