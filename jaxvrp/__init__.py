@@ -7,11 +7,12 @@ from jaxvrp.card import Card, Headline, Padding
 from jaxvrp.environment import Environment, TimeStep
 from jaxvrp.memory import Memory, RememberingEnvironment
 from jaxvrp.players import Players
+from jaxvrp.problems import Problems
 from jaxvrp.randomized import randomize
 from jaxvrp.registry import make, register, registered
 from jaxvrp.spaces import EntityKind, Feature, Place, Pointer, Role
 from jaxvrp.testing import check_env
-from jaxvrp.toolbox import InstanceFiles, Toolbox, View
+from jaxvrp.toolbox import Toolbox, View
 from jaxvrp.turns import TurnBasedEnvironment, Turns
 from jaxvrp.vectorize import VecEnv
 
@@ -26,13 +27,13 @@ __all__ = [
     "Environment",
     "Feature",
     "Headline",
-    "InstanceFiles",
     "Memory",
     "Padding",
     "Place",
-    "Pointer",
-    "RememberingEnvironment",
     "Players",
+    "Pointer",
+    "Problems",
+    "RememberingEnvironment",
     "Role",
     "TimeStep",
     "Toolbox",

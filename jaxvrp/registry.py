@@ -19,8 +19,9 @@ from jaxvrp.card import Card
 from jaxvrp.environment import Environment
 from jaxvrp.io.messages import nearest, shown
 from jaxvrp.players import Players
+from jaxvrp.problems import Problems
 from jaxvrp.serialization import register_types
-from jaxvrp.toolbox import InstanceFiles, Toolbox, View
+from jaxvrp.toolbox import Toolbox, View
 
 Factory = Callable[..., Any]
 
@@ -193,9 +194,9 @@ def toolbox_of(subject: object) -> Toolbox:
     return found
 
 
-def problems_of(env: Environment) -> InstanceFiles | None:
+def problems_of(env: Environment) -> Problems[Any] | None:
     """Problems in files for an environment; None if it reads none; errors as of `toolbox_of`."""
-    return toolbox_of(env).instances
+    return toolbox_of(env).problems
 
 
 @functools.singledispatch
@@ -210,7 +211,7 @@ def name_of(env: Environment) -> str:
     return next(found, type(env).__name__)
 
 
-def all_problems(ending: str = "") -> Iterator[tuple[str, InstanceFiles]]:
+def all_problems(ending: str = "") -> Iterator[tuple[str, Problems[Any]]]:
     """Problems in files by the names of environments, first those whose files have this ending.
 
     Raises:
@@ -218,7 +219,7 @@ def all_problems(ending: str = "") -> Iterator[tuple[str, InstanceFiles]]:
     """
     entries = sorted(_ENTRIES["environment"].items(), key=lambda named: ending not in named[1].reads)
     for name, entry in entries:  # imported when its turn comes
-        if entry.toolbox is not None and (problems := _part(entry, "toolbox", Toolbox).instances):
+        if entry.toolbox is not None and (problems := _part(entry, "toolbox", Toolbox).problems):
             yield name, problems
 
 

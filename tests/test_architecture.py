@@ -18,7 +18,7 @@ LAYERS = (
     ("jaxvrp.environment",),
     ("jaxvrp.actor", "jaxvrp.entities", "jaxvrp.memory", "jaxvrp.turns"),
     ("jaxvrp.episodes", "jaxvrp.vectorize"),
-    ("jaxvrp.card", "jaxvrp.players", "jaxvrp.toolbox"),
+    ("jaxvrp.card", "jaxvrp.players", "jaxvrp.problems", "jaxvrp.toolbox"),
     ("jaxvrp.registry", "jaxvrp.testing"),
     ("jaxvrp.randomized", "jaxvrp.notebook", "jaxvrp.policies", "jaxvrp.search"),
     (

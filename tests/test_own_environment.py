@@ -10,7 +10,9 @@ import pytest
 
 import jaxvrp
 from jaxvrp import registry
+from jaxvrp.io.command_line import UserError
 from jaxvrp.show.__main__ import main as draw_page
+from train import solve
 
 RULES = '''
     """Beads on a string are pushed to the right: the fewer steps it takes, the better."""
@@ -83,13 +85,14 @@ RULES = '''
 TOOLBOX = '''
     """What belongs to the abacus beside its rules."""
 
+    import json
     from pathlib import Path
 
     import jax
     import jax.numpy as jnp
     import numpy as np
 
-    from jaxvrp import Headline, Toolbox, View
+    from jaxvrp import Headline, Problems, Toolbox, View
     from jaxvrp.show.common import as_json, common_entries
     from jaxvrp.show.paper import new_paper
     from jaxvrp.io.schema import list_of, number, object_with
@@ -124,12 +127,24 @@ TOOLBOX = '''
         object_with(steps=list_of(object_with(places=list_of(number))))(episode, "")
 
 
+    class AbacusProblems(Problems):
+        def read(self, path, **given):
+            return [np.array(goal, np.int32) for goal in json.loads(Path(path).read_text())]
+
+        def parameters(self, problem, env):
+            return {"num_beads": len(problem)}
+
+        def plan(self, problem, episode):
+            return {"feasible": True, "routes": {"beads": episode.states.place[-1].tolist()}}
+
+
     TOOLBOX = Toolbox(
         baselines={"push": PushActor},
         headlines=(Headline("counted", "beads counted", mean_name="counted_share", curve="counted", progress="beads"),),
         view=View(export, check, Path(__file__).with_name("view.js"), draw),
         still=lambda state: f"<svg><!-- {np.asarray(state.place).tolist()} --></svg>",
         evaluation={"max_steps": 12},
+        problems=AbacusProblems(),
     )
 '''
 
@@ -179,6 +194,16 @@ def test_its_toolbox_is_found_from_the_environment_and_from_its_states(package):
     state, _ = jax.jit(env.reset)(jax.random.key(0))
     assert state._repr_html_() == "<svg><!-- [0, 0] --></svg>"
     assert registry.toolbox_of(jaxvrp.make("darp")) is not registry.toolbox_of(env)
+
+
+def test_its_problems_are_read_solved_and_their_plans_written(package, tmp_path, capsys):
+    jaxvrp.make("abacus_package.rules:make")  # its module registers the name
+    file, out = tmp_path / "goals.json", tmp_path / "plan.json"
+    file.write_text("[[1, 2], [2, 3, 1]]")
+    solve.main([str(file), "--env", "abacus", "--index", "1", "--method", "push", "--out", str(out)])
+    assert json.loads(out.read_text())["routes"] == {"beads": [2, 3, 1]}
+    with pytest.raises(UserError, match=r"plan.csv: the name must end in one of: .json, .html"):
+        solve.main([str(file), "--env", "abacus", "--index", "1", "--out", str(tmp_path / "plan.csv")])
 
 
 @pytest.mark.slow

@@ -12,9 +12,9 @@ import pytest
 
 import jaxvrp
 from jaxvrp import show
-from jaxvrp.envs.truck_drone import map_of, plan_of
+from jaxvrp.envs.truck_drone import map_of
 from jaxvrp.envs.truck_drone.baselines.greedy import GreedyActor
-from jaxvrp.envs.truck_drone.plan import sheets_of
+from jaxvrp.envs.truck_drone.plan import PROBLEMS
 from jaxvrp.episodes import record_episode
 from train import mappo
 
@@ -91,9 +91,9 @@ def test_its_zone_is_drawn_and_its_toll_is_a_column(scenario):
     (region,) = (story := show.story_of(episode)).regions
     assert region.name == "airfield" and len(region.corners) == 24 and "road toll" in dict(story.summary)
     fleet_map = map_of(env, instance)
-    plan = plan_of(fleet_map, episode)
+    plan = PROBLEMS.plan(fleet_map, episode)
     tolls = {event["what"]: event["toll"] for event in plan["events"]}
     drives = [event for event in plan["events"] if event["what"] == "drive"]
     assert tolls["launch"] is None and drives[0]["toll"] == 0.5 * (drives[0]["end"] - drives[0]["start"])
-    truck, _ = sheets_of(fleet_map, plan)
+    truck, _ = PROBLEMS.sheets(fleet_map, plan)
     assert truck.columns[-1] == "toll" and f"{drives[0]['toll']:g}" in [row[-1] for row in truck.rows]

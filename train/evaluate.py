@@ -93,7 +93,7 @@ def _evaluate_instance(args: argparse.Namespace, changes: dict[str, Any]) -> Non
     """Figures on the problem of a file, and the plan and the pictures of one player's episode there."""
     file = InstanceFile.open(args.instance, args.run, changes, row=args.index, trust=args.trust)
     for path in args.plan:
-        check_output("--plan", path, file.files.endings, [file.path, *file.folder.sources])
+        check_output("--plan", path, file.problems.endings, [file.path, *file.folder.sources])
     card = registry.card_of(file.env)
     _check_render(file.folder, file.env, args.render, [file.path])
     _check_debug(file.env, args.debug)
@@ -123,7 +123,8 @@ def _evaluate_instance(args: argparse.Namespace, changes: dict[str, Any]) -> Non
     if args.plan:
         plan = file.plan(shown, args.actor)
         outputs += [
-            Output("--plan", path, lambda path: file.files.write_plan(file.problem, path, plan)) for path in args.plan
+            Output("--plan", path, lambda path: file.problems.write_plan(file.problem, path, plan))
+            for path in args.plan
         ]
     write_all(outputs, f"{report}\n\nthe episode of {args.actor}:" if outputs else report)
 

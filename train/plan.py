@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if solve.PAGE not in solve.endings_of(problem):
         raise UserError(f"{args.instance}: {type(problem.env).__name__} has no page; use train.solve --out plan.json")
     check_output("--out", args.out, (solve.PAGE,), [pathlib.Path(args.instance)])
-    for figure in problem.files.inspect(problem.problem, problem.env).figures:
+    for figure in problem.problems.inspect(problem.problem, problem.env).figures:
         print(escaped(figure))
     show_warnings(problem)
     solution = solve.watched(problem, seconds=args.seconds, method=solve.chosen(problem, None), seed=0)

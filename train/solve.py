@@ -24,7 +24,7 @@ import numpy as np
 from tqdm import tqdm
 
 import jaxvrp
-from jaxvrp import Environment, registry, show
+from jaxvrp import Environment, Problems, registry, show
 from jaxvrp.actor import Actor, RandomActor
 from jaxvrp.episodes import Episode, follow
 from jaxvrp.io.command_line import Parser, UserError, above_zero, going_on, index
@@ -36,8 +36,6 @@ from jaxvrp.players import Players, Searched, SearchedAll
 from jaxvrp.search.found import Report, with_found
 from jaxvrp.show import STILLS
 from jaxvrp.show.export import draw
-from jaxvrp.show.sheets import plan_sheets
-from jaxvrp.toolbox import InstanceFiles
 from train.commands import shards
 from train.commands.entry import entry
 from train.commands.instance_file import (
@@ -87,7 +85,7 @@ class Problem:
     """
 
     env: Environment
-    files: InstanceFiles
+    problems: Problems[Any]
     problem: Any
     methods: dict[str, Callable[[jax.Array, float], Iterator[Searched]]]
     assumed: str = ""
@@ -95,7 +93,7 @@ class Problem:
     @property
     def instance(self) -> Any:
         """For `Environment.reset_to`."""
-        return self.files.instance(self.problem, self.env)
+        return self.problems.instance(self.problem, self.env)
 
     @property
     def players(self) -> Players:
@@ -117,21 +115,20 @@ class Solution:
     plan: dict[str, Any]  # a JSON object; at least `cost`, `feasible`, `routes`, `method`, `seconds`
 
     def write(self, path: str | os.PathLike) -> None:
-        """Write the plan, by the ending of the path; see `jaxvrp.InstanceFiles`. `.html` is a page that plays it."""
+        """Write the plan, by the ending of the path; see `jaxvrp.Problems`. `.html` is a page that plays it."""
         if pathlib.Path(path).suffix.lower() == PAGE:
             self.write_page(path)
             return
-        self.problem.files.write_plan(self.problem.problem, path, self.plan)
+        self.problem.problems.write_plan(self.problem.problem, path, self.plan)
 
     def write_page(self, path: str | os.PathLike) -> None:
         """Write one page, without other files, that plays the plan and has a sheet for each vehicle, to be printed."""
-        files, problem = self.problem.files, self.problem.problem
+        problem = self.problem.problem
         episode = {
             **show.export_episode(self.episode, problem),
             "subtitle": f"plan by {self.method}, feasible: {verdict(self)}",
         }
-        sheets = files.sheets(problem, self.plan) if files.sheets else plan_sheets(self.plan)
-        show.write_page(episode, path, sheets=sheets)
+        show.write_page(episode, path, sheets=self.problem.problems.sheets(problem, self.plan))
 
     def draw(self, path: str | os.PathLike) -> None:
         """Draw the plan."""
@@ -165,7 +162,7 @@ def solve(
         row: which problem of the file, from 0, if it has several.
         seed: of what is drawn.
         trust: whether a run may import modules that are not installed; see `train.evaluate --help`.
-        given: in the place of what the reader of the file would assume, see `jaxvrp.InstanceFiles.assumed`.
+        given: in the place of what the reader of the file would assume, see `jaxvrp.Problems.assumed`.
         progress: is shown the best plan whenever the clock is read.
 
     Raises:
@@ -230,9 +227,9 @@ def solve_all(
 def _stack_of(name: str, method: str | None) -> Callable[[Sequence[Any]], Any] | None:
     """What makes one batch of problems that a method (None: the first) searches together; None if none can."""
     env = jaxvrp.make(name)
-    players, files = registry.players_of(env), registry.problems_of(env)
+    players, known = registry.players_of(env), registry.problems_of(env)
     is_search_of_all = (method or next(iter(players.searches), None)) in players.searches_all
-    return files.stack if files and is_search_of_all else None
+    return known.stack if known and known.is_stacked and is_search_of_all else None
 
 
 def solved_together(
@@ -296,33 +293,35 @@ def open_problem(
         trained = file.folder.load("latest")
         params = first_seed(trained.learner, trained.params)
         best, sampling = (trained.learner.actor(params, deterministic=choice) for choice in (True, False))
-        made = file.files.weighed(file.problem, file.env)
-        instance = file.files.instance(file.problem, made)
+        made = file.problems.weighed(file.problem, file.env)
+        instance = file.problems.instance(file.problem, made)
         methods = {POLICY: _policy(made, instance, best, sampling), **_methods(made, instance)}
         if lookahead := registry.players_of(made).lookahead:
             program = _episodes(lambda env: lookahead(env, best), tries=1)
             methods[f"planner with {POLICY}"] = _once(made, instance, program)
-        solving = _solving(file.files, file.problem, methods)
-        return Problem(made, file.files, file.problem, solving, file.assumed)
+        solving = _solving(file.problems, file.problem, methods)
+        return Problem(made, file.problems, file.problem, solving, file.assumed)
     name, problems = read_problems(path, env, given)
     try:
         problem = only_problem(problems, row, path)
     except ValueError as error:
         raise UserError(str(error)) from None
     opened = problem_in(name, problem, path)
-    return dataclasses.replace(opened, assumed=assumed_words(opened.files, path, given))
+    return dataclasses.replace(opened, assumed=assumed_words(opened.problems, path, given))
 
 
 def problem_in(name: str, problem: Any, path: str | os.PathLike) -> Problem:
     """A problem, or a batch of problems, of a file, in an environment that is registered by this name."""
     plain = jaxvrp.make(name)
-    files = registry.problems_of(plain)
-    assert files
+    problems = registry.problems_of(plain)
+    assert problems
     try:
-        made = files.weighed(problem, jaxvrp.make(name, **files.parameters(problem, plain)))
+        made = problems.weighed(problem, jaxvrp.make(name, **problems.parameters(problem, plain)))
     except ValueError as error:
         raise UserError(f"{path}: {error}") from None
-    return Problem(made, files, problem, _solving(files, problem, _methods(made, files.instance(problem, made))))
+    return Problem(
+        made, problems, problem, _solving(problems, problem, _methods(made, problems.instance(problem, made)))
+    )
 
 
 def solved(
@@ -341,7 +340,7 @@ def solution_of(
 ) -> Solution:
     """The solution that an episode is, found after so many seconds."""
     episode = jax.device_get(episode)
-    plan = problem.files.plan(problem.problem, episode)
+    plan = problem.problems.plan(problem.problem, episode)
     cost, seconds = (value if np.isfinite(value) else None for value in (best.cost, found))
     card = {"cost": cost, "method": method, "seconds": seconds, "searched_seconds": best.seconds}
     return Solution(problem, method, best.cost, found, best.seconds, interrupted, episode, {**card, **plan})
@@ -364,13 +363,13 @@ def read_problems(
     """The environment that a file has problems of, by name, and all of these; `given` as for `solve`."""
     given = given or {}
     mistakes: dict[str, ValueError] = {}
-    for name, files in _readers(env, pathlib.Path(path).suffix.lower()):
+    for name, known in _readers(env, pathlib.Path(path).suffix.lower()):
         try:
-            taken = given_to(files, path, given)
-            problems = files.read(path, **taken)
+            taken = given_to(known, path, given)
+            problems = known.read(path, **taken)
             if ignored := sorted(given.keys() - taken.keys()):
-                raise UserError(f"--env.{ignored[0]}: {_may_be_given(files, path)}")
-            return (files.environment or name) if env is None else name, problems
+                raise UserError(f"--env.{ignored[0]}: {_may_be_given(known, path)}")
+            return (known.environment or name) if env is None else name, problems
         except OSError as error:
             raise UserError(f"cannot read {path}: {error.strerror}; give another file") from None
         except ValueError as error:
@@ -378,8 +377,8 @@ def read_problems(
     raise UserError(other_problem(path) or (str(mistakes[env]) if env else _refusal(path, mistakes)))
 
 
-def _may_be_given(files: InstanceFiles, path: str | os.PathLike) -> str:
-    known = ", ".join(files.assumed(path))
+def _may_be_given(problems: Problems[Any], path: str | os.PathLike) -> str:
+    known = ", ".join(problems.assumed(path))
     return f"the reader of {path} takes {known}" if known else f"{path} says all that its reader needs; leave it out"
 
 
@@ -404,19 +403,19 @@ def _refusal(path: str | os.PathLike, mistakes: dict[str, ValueError]) -> str:
     return f"{path} is no problem that can be read ({'; '.join(reasons)})"
 
 
-def _readers(env: str | None, ending: str) -> Iterator[tuple[str, InstanceFiles]]:
+def _readers(env: str | None, ending: str) -> Iterator[tuple[str, Problems[Any]]]:
     """Names and readers of one environment, or of all; those of the ending come first."""
     if env is None:
         yield from registry.all_problems(ending)
         return
     try:
-        files = registry.problems_of(jaxvrp.make(env))
+        problems = registry.problems_of(jaxvrp.make(env))
     except (ValueError, TypeError) as error:
         raise UserError(f"--env: {error}") from None
-    if files is None:
+    if problems is None:
         known = ", ".join(name for name, _ in _readers(None, ending))
         raise UserError(f"--env {env}: it reads no problems from files; it must be one of: {known}")
-    yield env, files
+    yield env, problems
 
 
 def _methods(env: Environment, instance: Any) -> dict[str, Any]:
@@ -427,8 +426,8 @@ def _methods(env: Environment, instance: Any) -> dict[str, Any]:
     return {**searches, **{name: _once(env, instance, _of_many(make)) for name, make in makers.items()}}
 
 
-def _solving(files: InstanceFiles, problem: Any, methods: dict[str, Any]) -> dict[str, Any]:
-    return {name: methods[name] for name in files.solvers(problem, list(methods))}
+def _solving(problems: Problems[Any], problem: Any, methods: dict[str, Any]) -> dict[str, Any]:
+    return {name: methods[name] for name in problems.solvers(problem, list(methods))}
 
 
 def _once(env: Environment, instance: Any, program: Any) -> Callable[[jax.Array, float], Iterator[Searched]]:
@@ -604,7 +603,7 @@ def _solve_pending(name: str, group: Sequence[_Pending], args: argparse.Namespac
 
 def endings_of(problem: Problem) -> tuple[str, ...]:
     """Of the files that a plan can be written to."""
-    return (*problem.files.endings, PAGE)
+    return (*problem.problems.endings, PAGE)
 
 
 def watched(problem: Problem, *, seconds: float, method: str, seed: int) -> Solution:

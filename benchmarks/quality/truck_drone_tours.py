@@ -29,7 +29,7 @@ from jaxvrp.envs.truck_and_drone.plan import operations_of
 from jaxvrp.envs.truck_drone_tours import Instance, stack
 from jaxvrp.envs.truck_drone_tours.baselines.annealing import search_tours
 from jaxvrp.envs.truck_drone_tours.env import TruckDroneTours
-from jaxvrp.envs.truck_drone_tours.plan import read_tours
+from jaxvrp.envs.truck_drone_tours.plan import PROBLEMS
 from jaxvrp.envs.truck_drone_tours.problem.report import tours_report
 from jaxvrp.envs.truck_drone_tours.rules import State
 from jaxvrp.episodes import record_episodes
@@ -58,7 +58,7 @@ def find(name: str, rows: int | None) -> tuple[Instance, np.ndarray]:
     """
     found = tours(name, "--sets")[:rows]
     try:
-        instances = [read_tours(each.path)[0] for each in found]
+        instances = [PROBLEMS.read(each.path)[0] for each in found]
     except (OSError, ValueError) as error:
         raise UserError(f"--sets: {error}") from None
     return stack(instances), np.array([each.makespan for each in found])

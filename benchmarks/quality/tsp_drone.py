@@ -39,7 +39,7 @@ from jaxvrp.envs.tsp_drone.baselines.annealing import plan_annealed
 from jaxvrp.envs.tsp_drone.baselines.partition import make_times, partition_cost
 from jaxvrp.envs.tsp_drone.baselines.planners import plan_actions
 from jaxvrp.envs.tsp_drone.baselines.tours import Planned, plan_tours
-from jaxvrp.envs.tsp_drone.plan import read_instances
+from jaxvrp.envs.tsp_drone.plan import PROBLEMS
 from jaxvrp.envs.tsp_drone.problem.murray_chu import ENDURANCES, NODES
 from jaxvrp.episodes import record_episodes
 from jaxvrp.io.command_line import UserError, above_zero, positive
@@ -177,7 +177,7 @@ def _of_folders(name: str) -> tuple[list[Published], str]:
         raise FileNotFoundError(f"no such set in {FOLDERS}; known: {', '.join(endurances)}")
     row = endurances.index(name)
     return [
-        Published(folder.name, folder / NODES, row, exact_makespan(read_instances(folder / NODES)[row]))
+        Published(folder.name, folder / NODES, row, exact_makespan(PROBLEMS.read(folder / NODES)[row]))
         for folder in folders
     ], "the proven optimum"
 
@@ -214,7 +214,7 @@ def find(name: str, rows: int | None) -> Batch:
     """
     found, reference = published(name, "--sets")
     try:
-        read = {path: read_instances(path) for path in {each.path for each in found}}
+        read = {path: PROBLEMS.read(path) for path in {each.path for each in found}}
     except (OSError, ValueError) as error:
         raise UserError(f"--sets: {error}") from None
     instances = [read[each.path][each.row or 0] for each in found[:rows]]

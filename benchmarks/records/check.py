@@ -35,7 +35,7 @@ TOLERANCE = 1e-9
 
 
 def figures_of(plans: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """The means of all numbers that every plan has, see `jaxvrp.InstanceFiles.recompute`."""
+    """The means of all numbers that every plan has, see `jaxvrp.Problems.recompute`."""
     numbers = [name for name, value in plans[0].items() if isinstance(value, int | float)]
     return {name: float(np.mean([plan[name] for plan in plans])) for name in numbers}
 

@@ -19,7 +19,7 @@ import numpy as np
 import jaxvrp
 from benchmarks.records.check import FORMAT, figures_of, shown_record
 from benchmarks.records.sets import Known, find_set, generate
-from jaxvrp import Environment, TimeStep, registry
+from jaxvrp import Environment, Problems, TimeStep, registry
 from jaxvrp.actor import Actor, Carry
 from jaxvrp.episodes import Episode, record_rows
 from jaxvrp.io.command_line import Parser, UserError, above_zero, going_on, index, program_name
@@ -28,7 +28,6 @@ from jaxvrp.io.messages import nearest
 from jaxvrp.io.whole_files import write_text
 from jaxvrp.policies.policy import Policy
 from jaxvrp.spaces import ByRole
-from jaxvrp.toolbox import InstanceFiles
 from train import baseline_actors, check_output, entry, solve
 
 LEAST = 1e-9
@@ -114,7 +113,7 @@ def planned(known: Known, problems: Sequence[Any], args: argparse.Namespace) -> 
 
 
 def played(
-    files: InstanceFiles, env: Environment, actor: Actor, problems: Sequence[Any]
+    files: Problems[Any], env: Environment, actor: Actor, problems: Sequence[Any]
 ) -> tuple[list[dict[str, Any]], Seconds]:
     """The plans of an actor's episodes, all of them in one program."""
     instances = jax.tree.map(lambda *leaves: np.stack(leaves), *[files.instance(problem, env) for problem in problems])
@@ -137,9 +136,8 @@ def searched(
     known: Known, problems: Sequence[Any], method: str, args: argparse.Namespace
 ) -> tuple[list[dict[str, Any]], Seconds]:
     """The plans of a search: of all problems in one program where it can, else of one after the other."""
-    stack, search_all = known.files.stack, method in known.players.searches_all
-    if search_all and stack is not None:
-        batch = solve.problem_in(known.environment, stack(problems), args.set)
+    if known.files.is_stacked and method in known.players.searches_all:
+        batch = solve.problem_in(known.environment, known.files.stack(problems), args.set)
 
         def search(seconds: float) -> list[dict[str, Any]]:
             return plans_of(solve.solved_together(batch, problems, method, seconds, args.seed, None))

@@ -14,11 +14,11 @@ import jax
 import numpy as np
 
 import jaxvrp
-from jaxvrp import Environment, registry
+from jaxvrp import Environment, Problems, registry
 from jaxvrp.io.command_line import Parser, UserError
 from jaxvrp.io.messages import cut, nearest
 from jaxvrp.players import Players
-from jaxvrp.toolbox import InstanceFiles, ProblemSet
+from jaxvrp.toolbox import ProblemSet
 from train import aligned, entry
 
 
@@ -39,15 +39,14 @@ class Known(NamedTuple):
         return registry.players_of(self.env)
 
     @property
-    def files(self) -> InstanceFiles:
+    def files(self) -> Problems[Any]:
         """How its plans are made."""
         files = registry.problems_of(self.env)
         assert files
         return files
 
     def recompute(self, problem: Any, plan: Mapping[str, Any]) -> dict[str, Any]:
-        """See `jaxvrp.InstanceFiles.recompute`."""
-        assert self.files.recompute
+        """See `jaxvrp.Problems.recompute`."""
         return self.files.recompute(problem, plan)
 
 

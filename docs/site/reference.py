@@ -28,6 +28,7 @@ REFERENCE = {
             "jaxvrp.randomized",
             "jaxvrp.card",
             "jaxvrp.players",
+            "jaxvrp.problems",
             "jaxvrp.toolbox",
             "jaxvrp.search.*",
             "jaxvrp.serialization",

@@ -1,16 +1,19 @@
-"""Plans as files: `.json` holds the whole plan, `.csv` its events, a line each."""
+"""Plans as files: `.json` holds the whole plan, `.csv` its events, a line each; and as sheets, tables for people."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from jaxvrp.io.whole_files import write_csv, write_json
 
 ENDINGS = (".json", ".csv")
 """Of the files that plans are written to."""
+
+LONG = 1e5
+"""Numbers from here on, as of clocks and maps that begin elsewhere, have all their digits."""
 
 
 def write_plan(
@@ -52,6 +55,36 @@ def verdict(violations: Mapping[str, Any], place: Callable[[str, Any], str], mos
     return "not feasible: " + ", ".join(words[:most] + more)
 
 
-def table_writer(table: str, columns: Sequence[str]) -> Callable[[Any, str | os.PathLike, Mapping[str, Any]], None]:
-    """`(problem, path, plan)`: writes a plan by `write_plan`; a `.csv` has a line for each entry of `plan[table]`."""
-    return lambda problem, path, plan: write_plan(path, plan, plan[table], columns)
+class Sheet(NamedTuple):
+    """A table of a plan for people: of one vehicle, say."""
+
+    title: str
+    note: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def plan_sheets(plan: Mapping[str, Any], table: str, vehicle: str) -> list[Sheet]:
+    """The `table` of a plan, a sheet for each entry of the column `vehicle`, also for vehicles that are idle.
+
+    Without such a column ("") there is one sheet. Columns without any entry are left out.
+    """
+    entries = plan.get(table, ())
+    first = entries[0] if entries else {}
+    columns = tuple(name for name in first if name != vehicle and any(_shown(each[name]) for each in entries))
+    routes = plan.get("routes", ()) if vehicle else ()
+    names = routes if isinstance(routes, Mapping) else range(len(routes))
+    sheets = []
+    for name in dict.fromkeys([*names, *(each.get(vehicle, table) for each in entries)]):
+        own = [each for each in entries if each.get(vehicle, table) == name]
+        title = str(name) if not vehicle or isinstance(name, str) else f"{vehicle} {name}"
+        sheets.append(Sheet(title, "", columns, tuple(tuple(_shown(each[key]) for key in columns) for each in own)))
+    return sheets
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else ""
+    if isinstance(value, float):
+        return f"{value:.6g}" if abs(value) < LONG else f"{round(value, 3):.15g}"
+    return "" if value is None else str(value)

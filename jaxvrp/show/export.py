@@ -18,6 +18,7 @@ from jaxvrp import registry
 from jaxvrp.environment import Environment
 from jaxvrp.episodes import Episode, whole
 from jaxvrp.io.messages import shown
+from jaxvrp.io.plan_files import Sheet
 from jaxvrp.io.whole_files import write_text
 from jaxvrp.show import generic
 from jaxvrp.show.animation import write_picture
@@ -25,7 +26,6 @@ from jaxvrp.show.common import story_entries
 from jaxvrp.show.episode_format import to_json, view_of, write_episode
 from jaxvrp.show.sheets import to_html
 from jaxvrp.story import Story
-from jaxvrp.toolbox import Sheet
 
 
 def export_episode(episode: Episode, problem: Any = None) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def export_episode(episode: Episode, problem: Any = None) -> dict[str, Any]:
 
     Args:
         episode: what follows its end is cut.
-        problem: of `InstanceFiles.read`, whose names and units are shown; None for one without.
+        problem: of `Problems.read`, whose names and units are shown; None for one without.
 
     Raises:
         ValueError: states of no or of several episodes.

@@ -59,7 +59,7 @@ def agatz(length=1.0, degrees=False):
 def warnings_of(path):
     name, (problem,) = solve.read_problems(path, None)
     env = solve.problem_in(name, problem, path).env
-    return registry.toolbox_of(env).instances.inspect(problem, env).warnings
+    return registry.problems_of(env).inspect(problem, env).warnings
 
 
 ABSURD = {

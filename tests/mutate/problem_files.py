@@ -20,7 +20,7 @@ from jaxvrp.envs.darp.problem.instance import SCHEMA as INSTANCE_SCHEMA
 from jaxvrp.envs.darp.problem.instance import as_float32 as computed_instance
 from jaxvrp.envs.dispatch.moment import FORMAT as MOMENT_FORMAT
 from jaxvrp.envs.dispatch.moment import planned_rows
-from jaxvrp.envs.dispatch.plan import read as read_dispatch
+from jaxvrp.envs.dispatch.plan import PROBLEMS as DISPATCH
 from jaxvrp.envs.dispatch.problem.day_file import FORMAT as DAY_FORMAT
 from jaxvrp.envs.dispatch.problem.instance import SCHEMA as DAY_SCHEMA
 from jaxvrp.envs.dispatch.problem.instance import as_float32 as computed_day
@@ -368,6 +368,6 @@ FORMATS = {
     "Bookshelf": Format(material.write_bookshelf, pcb.read_bookshelf, _check_bookshelf, (draw_board.main, ())),
     ".pcb": Format(_write_pcb, pcb.read_pcb, _check_pcb, (draw_board.main, ())),
     "map": Format(_write_map, truck_drone.read_map, _check_map, None),
-    "day": Format(_write_day, read_dispatch, _check_day, None),
-    "moment": Format(_write_moment, read_dispatch, _check_moment, None),
+    "day": Format(_write_day, DISPATCH.read, _check_day, None),
+    "moment": Format(_write_moment, DISPATCH.read, _check_moment, None),
 }

@@ -25,7 +25,6 @@ from jaxvrp.policies.actors import build_actors
 from jaxvrp.policies.networks import NetworkKeys
 from jaxvrp.policies.policy import of_networks
 from jaxvrp.policies.program import CARD, PROGRAM, write_program
-from jaxvrp.show.sheets import plan_sheets
 from tests.mutate import material
 from tests.mutate.episode_files import INJECTED
 from tests.mutate.mutators import WORDS, mutate_bytes, mutate_text
@@ -199,7 +198,8 @@ class Results(Subject):
         word = INJECTED if random.random() < 0.5 else WORDS[int(random.integers(len(WORDS)))]
         episode["subtitle"] = word
         plan = _renamed(solution.plan, word, random)
-        outcome = call(lambda: show.write_page(episode, "plan.html", sheets=plan_sheets(plan)))
+        sheets = solution.problem.problems.sheets(solution.problem.problem, plan)
+        outcome = call(lambda: show.write_page(episode, "plan.html", sheets=sheets))
         if outcome.refusal is None and INJECTED in Path("plan.html").read_text(encoding="utf-8"):
             raise Finding("a name is a script in the page", word)
 

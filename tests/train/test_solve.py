@@ -23,9 +23,10 @@ from jaxvrp.envs.darp.problem.cordeau import from_cordeau_index
 from jaxvrp.envs.pcb.baselines import random_legal
 from jaxvrp.envs.pcb.measure import measure_board
 from jaxvrp.envs.pcb.problem.board import as_float32 as as_computed
-from jaxvrp.envs.truck_drone_tours.plan import sheets_of as tandem_sheets
+from jaxvrp.envs.truck_drone_tours.plan import PROBLEMS as TANDEMS
 from jaxvrp.io.command_line import UserError
-from jaxvrp.show.sheets import plan_sheets, to_html
+from jaxvrp.io.plan_files import plan_sheets
+from jaxvrp.show.sheets import to_html
 from train import plan, solve, td3
 
 MAP = "docs/maps/market_town.json"
@@ -225,19 +226,19 @@ def test_plans_of_other_environments_become_pages_too(found, tmp_path):
 
 def test_each_vehicle_has_a_sheet_also_an_idle_one():
     stops = [{"vehicle": "van", "what": "pickup"}]
-    sheets = plan_sheets({"stops": stops, "routes": {"bus": [], "van": ["pickup"]}})
+    sheets = plan_sheets({"stops": stops, "routes": {"bus": [], "van": ["pickup"]}}, "stops", "vehicle")
     assert [(sheet.title, sheet.rows) for sheet in sheets] == [("bus", ()), ("van", (("pickup",),))]
     assert to_html(sheets).count("nothing to do") == 1
-    sheets = plan_sheets({"stops": [{"vehicle": 1, "what": "pickup"}], "routes": [[], [1]]})
+    sheets = plan_sheets({"stops": [{"vehicle": 1, "what": "pickup"}], "routes": [[], [1]]}, "stops", "vehicle")
     assert [sheet.title for sheet in sheets] == ["vehicle 0", "vehicle 1"]
-    assert [sheet.title for sheet in plan_sheets({"stops": [], "routes": {"van": []}})] == ["van"]
+    assert [sheet.title for sheet in plan_sheets({"stops": [], "routes": {"van": []}}, "stops", "vehicle")] == ["van"]
 
 
 def test_each_truck_and_each_drone_of_tandems_has_a_sheet():
     way = {"leave": 0.0, "arrive": 3.0, "from": 0, "to": 1, "serves": 1, "with_drone": True}
     ways = [{"tour": tour, "who": who, **way} for tour, who in ((1, "truck"), (1, "drone"), (2, "truck"))]
     routes = {f"{who} {tour}": [] for tour in (1, 2) for who in ("truck", "drone")}
-    sheets = tandem_sheets(None, {"ways": ways, "routes": routes})
+    sheets = TANDEMS.sheets(None, {"ways": ways, "routes": routes})
     assert [(sheet.title, len(sheet.rows)) for sheet in sheets] == [
         ("truck 1", 1),
         ("drone 1", 1),
@@ -248,7 +249,7 @@ def test_each_truck_and_each_drone_of_tandems_has_a_sheet():
 
 
 def test_names_in_a_sheet_are_text_and_not_markup():
-    (sheet,) = plan_sheets({"events": [{"who": "<b>van</b>", "what": "drive", "late": None}]})
+    (sheet,) = plan_sheets({"events": [{"who": "<b>van</b>", "what": "drive", "late": None}]}, "events", "who")
     assert (sheet.title, sheet.columns, sheet.rows) == ("<b>van</b>", ("what",), (("drive",),))
     assert "&lt;b&gt;van" in to_html([sheet]) and "<b>" not in to_html([sheet])
 

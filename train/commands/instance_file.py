@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 
 import jaxvrp
-from jaxvrp import Environment, InstanceFiles, TimeStep, registry
+from jaxvrp import Environment, Problems, TimeStep, registry
 from jaxvrp.actor import Actor
 from jaxvrp.episodes import Episode, record_episodes, record_rows
 from jaxvrp.io.command_line import UserError, refuse_overwriting, refuse_unwritable
@@ -58,7 +58,7 @@ class InstanceFile:
 
     path: pathlib.Path
     row: int | None
-    files: InstanceFiles
+    problems: Problems[Any]
     problem: Any
     folder: RunFolder
     assumed: str
@@ -75,18 +75,18 @@ class InstanceFile:
         recorded = read_run(find_run(run), trust=trust, named=named)
         keywords = recorded.config.env
         made = _make(keywords)
-        files = registry.problems_of(made)
-        if files is None:
+        problems = registry.problems_of(made)
+        if problems is None:
             raise UserError(f"--instance {path}: {type(made).__name__} reads no instances from files; leave it out")
-        given = _given(files, path, changes)
+        given = _given(problems, path, changes)
         changes = {name: value for name, value in changes.items() if name not in given}
         env = _make(changed_parameters(made, keywords, changes)) if changes else made
-        problem, parameters = _read(files, path, row, env, given)
+        problem, parameters = _read(problems, path, row, env, given)
         if double := sorted(changes.keys() & parameters.keys()):
             raise UserError(f"--env.{double[0]}: {path} says what it is; leave one of them out")
         _make(changed_parameters(made, keywords, {**changes, **parameters}), f"--instance {path}: ")
         folder = RunFolder(run, {**changes, **parameters}, trust=trust)
-        return cls(pathlib.Path(path), row, files, problem, folder, assumed_words(files, path, given))
+        return cls(pathlib.Path(path), row, problems, problem, folder, assumed_words(problems, path, given))
 
     @property
     def name(self) -> str:
@@ -107,7 +107,7 @@ class InstanceFile:
     def play(self, actor: Actor, seed: int, tries: int = 1) -> Played:
         """The best of several episodes of an actor; draws from `seed`."""
         play = jax.jit(functools.partial(best_episode, self.env, actor, tries=tries))
-        episode, totals = jax.device_get(play(self.files.instance(self.problem, self.env), jax.random.key(seed)))
+        episode, totals = jax.device_get(play(self.problems.instance(self.problem, self.env), jax.random.key(seed)))
         metrics = jax.tree.map(lambda leaf: leaf[-1], episode.timesteps.metrics)
         del totals["cost"]  # the return says it
         figures = mean_figures(self.env, jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], {**metrics, **totals}))
@@ -115,7 +115,7 @@ class InstanceFile:
 
     def plan(self, played: Played, player: str) -> dict[str, Any]:
         """The plan of an episode, with its player and its figures."""
-        plan = self.files.plan(self.problem, played.episode)
+        plan = self.problems.plan(self.problem, played.episode)
         return {**plan, "player": player, "figures": played.figures}
 
 
@@ -126,7 +126,7 @@ def _make(keywords: dict[str, Any], prefix: str = "") -> Environment:
         raise UserError(f"{prefix}{error}") from None
 
 
-def given_to(files: InstanceFiles, path: str | os.PathLike, values: Mapping[str, Any]) -> dict[str, Any]:
+def given_to(problems: Problems[Any], path: str | os.PathLike, values: Mapping[str, Any]) -> dict[str, Any]:
     """Those of the values of `--env.KEY` that the reader of a file takes in the place of what it assumes.
 
     Raises:
@@ -135,19 +135,19 @@ def given_to(files: InstanceFiles, path: str | os.PathLike, values: Mapping[str,
     """
     if not values:
         return {}
-    known = files.assumed(path)
+    known = problems.assumed(path)
     given = {name: value for name, value in values.items() if name in known}
     try:
-        files.assumed(path, **given)
+        problems.assumed(path, **given)
     except ValueError as error:
         raise UserError(f"--env.{error}") from None
     return given
 
 
-def assumed_words(files: InstanceFiles, path: str | os.PathLike, given: Mapping[str, Any]) -> str:
+def assumed_words(problems: Problems[Any], path: str | os.PathLike, given: Mapping[str, Any]) -> str:
     """What the reader of a file assumed, but for what is given; "" if nothing."""
-    taken = given_to(files, path, given)
-    found = files.assumed(path, **taken).items()
+    taken = given_to(problems, path, given)
+    found = problems.assumed(path, **taken).items()
     return ", ".join(f"{name} {_amount(value)}" for name, value in found if name not in given)
 
 
@@ -161,7 +161,7 @@ class Opened(Protocol):
     """A problem of a file in an environment, with what its reader assumed, in words."""
 
     @property
-    def files(self) -> InstanceFiles: ...
+    def problems(self) -> Problems[Any]: ...
 
     @property
     def problem(self) -> Any: ...
@@ -177,34 +177,34 @@ def show_warnings(opened: Opened, name: str = "") -> None:
     """Say on stderr what was assumed, and what in the problem is absurd, a line each, after the `name` of a file."""
     if opened.assumed:
         print(f"{name}assumed, as the file does not say it: {opened.assumed}; else --env.KEY VALUE", file=sys.stderr)
-    for warning in opened.files.inspect(opened.problem, opened.env).warnings:
+    for warning in opened.problems.inspect(opened.problem, opened.env).warnings:
         warn(f"{name}{warning}")
 
 
-def _given(files: InstanceFiles, path: str, values: Mapping[str, Any]) -> dict[str, Any]:
+def _given(problems: Problems[Any], path: str, values: Mapping[str, Any]) -> dict[str, Any]:
     try:
-        return given_to(files, path, values)
+        return given_to(problems, path, values)
     except (ValueError, OSError):  # `_read` says why
         return {}
 
 
 def _read(
-    files: InstanceFiles, path: str, row: int | None, env: Environment, given: Mapping[str, Any]
+    problems: Problems[Any], path: str, row: int | None, env: Environment, given: Mapping[str, Any]
 ) -> tuple[Any, dict[str, Any]]:
     try:
-        problems = files.read(path, **given)
+        found = problems.read(path, **given)
     except OSError as error:
         raise UserError(f"--instance {path}: {error.strerror}; give another file") from None
     except ValueError as error:
         raise UserError(f"--instance {other_problem(path) or error}") from None
     try:
-        problem = only_problem(problems, row, path)
+        problem = only_problem(found, row, path)
     except ValueError as error:
         raise UserError(str(error)) from None
-    if POLICY not in files.solvers(problem, [POLICY]):
+    if POLICY not in problems.solvers(problem, [POLICY]):
         raise UserError(f"--instance {path}: no policy can play it; leave out the run, and solve it by train.solve")
     try:
-        return problem, files.parameters(problem, env)
+        return problem, problems.parameters(problem, env)
     except (ValueError, TypeError) as error:
         raise UserError(f"--instance {path}: {error}") from None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,47 +11,20 @@ import jax
 import numpy as np
 
 from jaxvrp.envs.darp.env import Darp
-from jaxvrp.envs.darp.problem.cordeau import from_cordeau_index, to_cordeau_index
+from jaxvrp.envs.darp.problem.cordeau import from_cordeau_index, read_instances, to_cordeau_index
+from jaxvrp.envs.darp.problem.inspection import warnings_of
 from jaxvrp.envs.darp.problem.instance import Instance, from_origin, prohibitive, stack
 from jaxvrp.envs.darp.problem.solution import SolutionReport, routes_to_actions, solution_report
 from jaxvrp.envs.darp.rules import State
 from jaxvrp.episodes import Episode, until_end
 from jaxvrp.io import plan_files
 from jaxvrp.io.schema import list_of, object_with, whole_number
+from jaxvrp.problems import Inspection, Problems
 
 FORMAT = "jaxvrp-darp-plan-1"
 
 UNSERVED = "unserved"
 """The one constraint that a plan may break."""
-
-COLUMNS = ("vehicle", "stop", "node", "what", "request", "leave", "begin", "load", "late")
-"""The keys of a stop, and the columns of the table."""
-
-
-def parameters_of(instance: Instance, env: Darp) -> dict[str, Any]:
-    """The sizes of an environment that plays a problem, or a batch, and whether it enforces finite limits of it."""
-    del env
-    return {
-        "num_nodes": instance.num_nodes,
-        "num_agents": instance.num_agents,
-        "limits": bool(np.isfinite([instance.max_ride_time, instance.max_route_duration]).any()),
-    }
-
-
-def weighed(instance: Instance, env: Darp) -> Darp:
-    """The environment in which a node that is left costs more than the longest plan for a problem, or for a batch."""
-    return env.replace(penalty_unvisited=float(prohibitive(instance).max()))
-
-
-def instance_of(instance: Instance, env: Darp) -> Instance:
-    """A problem as the environment plays it, from its origin; of a batch, problems already are."""
-    del env
-    return from_origin(instance) if np.ndim(instance.demand) == 1 else instance
-
-
-def stacked(instances: Sequence[Instance]) -> Instance:
-    """A batch of problems as the environment plays them."""
-    return stack([from_origin(instance) for instance in instances])
 
 
 def report_of(states: State, problem: Instance | None = None) -> tuple[Instance, SolutionReport]:
@@ -79,60 +53,99 @@ def actions_of(states: State) -> np.ndarray:
     return np.array(actions, np.int64)
 
 
-def plan_of(instance: Instance, episode: Episode) -> dict[str, Any]:
-    """The plan of an episode, a JSON object; its keys are described in `docs/solve.md`.
+class DarpProblems(Problems[Instance]):
+    """Dial-a-ride in files: Cordeau's `.txt`, and `.npz`."""
 
-    Nodes have the numbers of published files: n requests are picked up at 1 to n, and dropped off at n + 1 to 2n.
-    """
-    requests = int((instance.demand > 0).sum())
+    table, vehicle = "stops", "vehicle"
+    columns = ("vehicle", "stop", "node", "what", "request", "leave", "begin", "load", "late")
+    is_stacked = True
 
-    def published(node: int) -> int:
-        return int(to_cordeau_index(node, requests))
+    def read(self, path: str | os.PathLike, **given: Any) -> list[Instance]:
+        """The problems of a file; errors as of `read_instances`."""
+        return read_instances(path, **given)
 
-    _, report = report_of(episode.states, instance)
-    served = [int(request) for request in np.flatnonzero(report.delivered)]
-    stops = [
-        {
-            "vehicle": vehicle,
-            "stop": number,
-            "node": published(leg.node),
-            "what": "depot" if leg.node == 0 else "pickup" if leg.node % 2 else "drop-off",
-            "request": (leg.node + 1) // 2 or None,
-            "leave": leg.leave,
-            "begin": leg.begin,
-            "load": leg.load,
-            "late": float(report.late[leg.node]) if leg.node else 0.0,
+    def parameters(self, problem: Instance, env: Darp) -> dict[str, Any]:
+        """The sizes of an environment that plays a problem, or a batch, and whether it enforces finite limits of it."""
+        return {
+            "num_nodes": problem.num_nodes,
+            "num_agents": problem.num_agents,
+            "limits": bool(np.isfinite([problem.max_ride_time, problem.max_route_duration]).any()),
         }
-        for vehicle, legs in itertools.groupby(report.legs, key=lambda leg: leg.vehicle)
-        for number, leg in enumerate(legs, 1)
-    ]
-    return {
-        "format": FORMAT,
-        "distance": report.cost,
-        "feasible": report.feasible,
-        "violations": {
-            name: {**found, "first_node": published(found["first_node"])}
-            for name, found in plan_files.broken(report.violations).items()
-        },
-        "not_served": [
-            request
-            for request in range(1, report.delivered.size)
-            if instance.demand[2 * request - 1] > 0 and not report.delivered[request]
-        ],
-        "routes": [[published(node) for node in route] for route in report.routes],
-        "rides": {str(request): float(report.ride[request]) for request in served},
-        "stops": stops,
-    }
+
+    def weighed(self, problem: Instance, env: Darp) -> Darp:
+        """The environment in which a node that is left costs more than the longest plan for a problem, or a batch."""
+        return env.replace(penalty_unvisited=float(prohibitive(problem).max()))
+
+    def instance(self, problem: Instance, env: Darp) -> Instance:
+        """A problem as the environment plays it, from its origin; of a batch, problems already are."""
+        return from_origin(problem) if np.ndim(problem.demand) == 1 else problem
+
+    def stack(self, problems: Sequence[Instance]) -> Instance:
+        """A batch of problems as the environment plays them."""
+        return stack([from_origin(problem) for problem in problems])
+
+    def inspect(self, problem: Instance, env: Darp) -> Inspection:
+        """Warnings about one problem with the numbers of its file."""
+        return Inspection(warnings=tuple(warnings_of(problem)))
+
+    def plan(self, problem: Instance, episode: Episode) -> dict[str, Any]:
+        """The plan of an episode, a JSON object; its keys are described in `docs/solve.md`.
+
+        Nodes have the numbers of published files: n requests are picked up at 1 to n, and dropped off at n + 1 to 2n.
+        """
+        requests = int((problem.demand > 0).sum())
+
+        def published(node: int) -> int:
+            return int(to_cordeau_index(node, requests))
+
+        _, report = report_of(episode.states, problem)
+        served = [int(request) for request in np.flatnonzero(report.delivered)]
+        stops = [
+            {
+                "vehicle": vehicle,
+                "stop": number,
+                "node": published(leg.node),
+                "what": "depot" if leg.node == 0 else "pickup" if leg.node % 2 else "drop-off",
+                "request": (leg.node + 1) // 2 or None,
+                "leave": leg.leave,
+                "begin": leg.begin,
+                "load": leg.load,
+                "late": float(report.late[leg.node]) if leg.node else 0.0,
+            }
+            for vehicle, legs in itertools.groupby(report.legs, key=lambda leg: leg.vehicle)
+            for number, leg in enumerate(legs, 1)
+        ]
+        return {
+            "format": FORMAT,
+            "distance": report.cost,
+            "feasible": report.feasible,
+            "violations": {
+                name: {**found, "first_node": published(found["first_node"])}
+                for name, found in plan_files.broken(report.violations).items()
+            },
+            "not_served": [
+                request
+                for request in range(1, report.delivered.size)
+                if problem.demand[2 * request - 1] > 0 and not report.delivered[request]
+            ],
+            "routes": [[published(node) for node in route] for route in report.routes],
+            "rides": {str(request): float(report.ride[request]) for request in served},
+            "stops": stops,
+        }
+
+    def recompute(self, problem: Instance, plan: Mapping[str, Any]) -> dict[str, Any]:
+        """Routes, distance, and how many nodes are not visited."""
+        requests = int((problem.demand > 0).sum())
+        object_with(routes=list_of(list_of(whole_number(2 * requests + 1, least=1))))(plan, "plan")
+        routes = [from_cordeau_index(route, requests).tolist() for route in plan["routes"]]
+        actions = routes_to_actions(routes, problem.num_agents)
+        report = solution_report(problem, actions)
+        broken = [
+            f"{name} {found.count}" for name, found in report.violations.items() if found.count and name != UNSERVED
+        ]
+        if broken:
+            raise ValueError(f"it breaks {', '.join(broken)}")
+        return {"routes": plan["routes"], "distance": report.cost, UNSERVED: report.violations[UNSERVED].count}
 
 
-def recompute(instance: Instance, plan: Mapping[str, Any]) -> dict[str, Any]:
-    """Routes, distance, and how many nodes are not visited; see `jaxvrp.InstanceFiles.recompute`."""
-    requests = int((instance.demand > 0).sum())
-    object_with(routes=list_of(list_of(whole_number(2 * requests + 1, least=1))))(plan, "plan")
-    routes = [from_cordeau_index(route, requests).tolist() for route in plan["routes"]]
-    actions = routes_to_actions(routes, instance.num_agents)
-    report = solution_report(instance, actions)
-    broken = [f"{name} {found.count}" for name, found in report.violations.items() if found.count and name != UNSERVED]
-    if broken:
-        raise ValueError(f"it breaks {', '.join(broken)}")
-    return {"routes": plan["routes"], "distance": report.cost, UNSERVED: report.violations[UNSERVED].count}
+PROBLEMS = DarpProblems()

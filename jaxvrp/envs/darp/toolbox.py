@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-from jaxvrp.envs.darp import notebook, plan
-from jaxvrp.envs.darp.problem.cordeau import read_instances
-from jaxvrp.envs.darp.problem.inspection import inspect
+from jaxvrp.envs.darp import notebook
+from jaxvrp.envs.darp.plan import PROBLEMS
 from jaxvrp.envs.darp.story import story_of
-from jaxvrp.io import plan_files
-from jaxvrp.toolbox import InstanceFiles, ProblemSet, Toolbox
+from jaxvrp.toolbox import ProblemSet, Toolbox
 
 TOOLBOX = Toolbox(
     story=story_of,
-    instances=InstanceFiles(
-        read=read_instances,
-        parameters=plan.parameters_of,
-        plan=plan.plan_of,
-        write_plan=plan_files.table_writer("stops", plan.COLUMNS),
-        instance=plan.instance_of,
-        weighed=plan.weighed,
-        inspect=inspect,
-        recompute=plan.recompute,
-        stack=plan.stacked,
-    ),
+    problems=PROBLEMS,
     still=notebook.draw_state,
     sets={
         "darp_10_requests": ProblemSet(

@@ -16,6 +16,7 @@ from jaxvrp.envs.dispatch.moment import Moment
 from jaxvrp.envs.dispatch.problem import day_file
 from jaxvrp.envs.dispatch.problem.cordeau import NOTICE, read_cordeau
 from jaxvrp.envs.dispatch.problem.day_file import REMEDY, NamedDay, day_in, read_days, unservable
+from jaxvrp.envs.dispatch.problem.inspection import inspect
 from jaxvrp.envs.dispatch.problem.instance import Instance
 from jaxvrp.envs.dispatch.problem.solution import Stop
 from jaxvrp.envs.dispatch.rules import State
@@ -23,70 +24,15 @@ from jaxvrp.envs.dispatch.schedule import planned_travel
 from jaxvrp.episodes import Episode, whole
 from jaxvrp.io.json_files import read_json
 from jaxvrp.io.problem_files import UnknownFormatError, with_given
+from jaxvrp.problems import Inspection, Problems
 
 FORMAT = "jaxvrp-dispatch-plan-1"
 
 SEARCH = "search"
 
-COLUMNS = ("vehicle", "trip", "stop", "what", "request", "departs", "begin", "load")
-"""The keys of a stop, and the columns of the table."""
 
-
-def assumed(path: str | os.PathLike, **given: float) -> dict[str, float]:
-    """What `read` assumes of a file that does not say it, or what is given instead."""
-    return with_given({"notice": NOTICE}, given) if pathlib.Path(path).suffix.lower() == ".txt" else {}
-
-
-def read(path: str | os.PathLike, **given: float) -> Sequence[NamedDay | Moment]:
-    """Days, of `read_days` or `read_cordeau`, or a moment of one; errors as of `read_days`."""
-    suffix = pathlib.Path(path).suffix.lower()
-    if suffix == ".txt":
-        try:
-            return [read_cordeau(path, **given)]
-        except ValueError as error:  # `darp` reads such files, too, and says what is wrong with one
-            raise UnknownFormatError(str(error)) from None
-    if suffix != ".json":
-        return read_days(path)
-    content = read_json(path, REMEDY, (day_file.FORMAT, moment.FORMAT))
-    if isinstance(content, dict) and content.get("format") == moment.FORMAT:
-        return [moment.moment_in(content, path)]
-    return [day_in(content, path)]
-
-
-def solvers(problem: NamedDay | Moment, names: Sequence[str]) -> Sequence[str]:
-    """What can solve it: a moment, the search; a day, all that plays."""
-    return [name for name in names if (name == SEARCH) == isinstance(problem, Moment)]
-
-
-def instance_of(problem: NamedDay | Moment, env: Dispatch) -> Instance | Moment:
-    """What an environment plays, or what the search begins with."""
-    del env
-    return problem if isinstance(problem, Moment) else problem.instance
-
-
-def parameters_of(problem: NamedDay | Moment, env: Dispatch) -> dict[str, Any]:
-    """The scenario and the sizes of an environment that plays a day.
-
-    Raises:
-        ValueError: `env`, which a policy was trained in, is of the other scenario.
-    """
-    day = problem.day if isinstance(problem, Moment) else problem
-    instance, requests = day.instance, max(day.instance.max_requests, 1)
-    if instance.depot is None:
-        if env.scenario == "same_day":
-            raise ValueError("the day has no depot, and the policy is of scenario 'same_day'; give a day with a depot")
-        return {"scenario": "ride_pooling", "max_requests": requests, "num_vehicles": instance.num_vehicles}
-    vehicles = max(int(np.count_nonzero(~np.asarray(instance.is_drone))), 1)
-    sizes = {"num_vehicles": vehicles, "num_drones": instance.num_vehicles - vehicles}
-    return {"scenario": "same_day", "max_requests": requests, **sizes}
-
-
-def plan_of(named: NamedDay | Moment, episode: Episode) -> dict[str, Any]:
-    """The plan of an episode, or of a moment; a JSON object with names and units of the user's."""
-    if isinstance(episode.states, Moment):
-        return _plan_of_moment(episode.states)
-    assert isinstance(named, NamedDay)
-    episode = whole(episode)
+def _plan_of_day(named: NamedDay, episode: Episode) -> dict[str, Any]:
+    """What was answered and driven in an episode."""
     env, states = episode.env, episode.states
     day = driven_day(env, states)
     stops = _stops(named, day)
@@ -184,3 +130,69 @@ def _stops(named: NamedDay, day: DrivenDay) -> list[dict[str, Any]]:
 def what(stop: Stop) -> str:
     """Pickup or drop-off, in words."""
     return "pickup" if stop.is_pickup else "drop-off"
+
+
+class DispatchProblems(Problems[NamedDay | Moment]):
+    """Days, and moments of days, in files: `.json`, `.npz`, and Cordeau's `.txt`."""
+
+    table, vehicle = "stops", "vehicle"
+    columns = ("vehicle", "trip", "stop", "what", "request", "departs", "begin", "load")
+
+    def assumed(self, path: str | os.PathLike, **given: float) -> dict[str, float]:
+        """What `read` assumes of a file that does not say it, or what is given instead."""
+        return with_given({"notice": NOTICE}, given) if pathlib.Path(path).suffix.lower() == ".txt" else {}
+
+    def read(self, path: str | os.PathLike, **given: float) -> Sequence[NamedDay | Moment]:
+        """Days, of `read_days` or `read_cordeau`, or a moment of one; errors as of `read_days`."""
+        suffix = pathlib.Path(path).suffix.lower()
+        if suffix == ".txt":
+            try:
+                return [read_cordeau(path, **given)]
+            except ValueError as error:  # `darp` reads such files, too, and says what is wrong with one
+                raise UnknownFormatError(str(error)) from None
+        if suffix != ".json":
+            return read_days(path)
+        content = read_json(path, REMEDY, (day_file.FORMAT, moment.FORMAT))
+        if isinstance(content, dict) and content.get("format") == moment.FORMAT:
+            return [moment.moment_in(content, path)]
+        return [day_in(content, path)]
+
+    def solvers(self, problem: NamedDay | Moment, names: Sequence[str]) -> Sequence[str]:
+        """What can solve it: a moment, the search; a day, all that plays."""
+        return [name for name in names if (name == SEARCH) == isinstance(problem, Moment)]
+
+    def instance(self, problem: NamedDay | Moment, env: Dispatch) -> Instance | Moment:
+        """What an environment plays, or what the search begins with."""
+        return problem if isinstance(problem, Moment) else problem.instance
+
+    def parameters(self, problem: NamedDay | Moment, env: Dispatch) -> dict[str, Any]:
+        """The scenario and the sizes of an environment that plays a day.
+
+        Raises:
+            ValueError: `env`, which a policy was trained in, is of the other scenario.
+        """
+        day = problem.day if isinstance(problem, Moment) else problem
+        instance, requests = day.instance, max(day.instance.max_requests, 1)
+        if instance.depot is None:
+            if env.scenario == "same_day":
+                raise ValueError(
+                    "the day has no depot, and the policy is of scenario 'same_day'; give a day with a depot"
+                )
+            return {"scenario": "ride_pooling", "max_requests": requests, "num_vehicles": instance.num_vehicles}
+        vehicles = max(int(np.count_nonzero(~np.asarray(instance.is_drone))), 1)
+        sizes = {"num_vehicles": vehicles, "num_drones": instance.num_vehicles - vehicles}
+        return {"scenario": "same_day", "max_requests": requests, **sizes}
+
+    def inspect(self, problem: NamedDay | Moment, env: Dispatch) -> Inspection:
+        """Figures and warnings of a day, in kilometres and minutes."""
+        return inspect(problem if isinstance(problem, NamedDay) else problem.day)
+
+    def plan(self, problem: NamedDay | Moment, episode: Episode) -> dict[str, Any]:
+        """The plan of an episode, or of a moment; a JSON object with names and units of the user's."""
+        if isinstance(episode.states, Moment):
+            return _plan_of_moment(episode.states)
+        assert isinstance(problem, NamedDay)
+        return _plan_of_day(problem, whole(episode))
+
+
+PROBLEMS = DispatchProblems()

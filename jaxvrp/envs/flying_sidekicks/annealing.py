@@ -24,8 +24,8 @@ from jaxvrp.envs.flying_sidekicks.instance import Instance, as_float32, trim
 from jaxvrp.envs.flying_sidekicks.rules import DRIVE, LAUNCH, NOTHING, RECOVER, SERVE
 from jaxvrp.envs.truck_and_drone.chains import Method, among_rest, anneal_from, below
 from jaxvrp.episodes import Episode, from_states
+from jaxvrp.players import Searched
 from jaxvrp.search.stop import Stop
-from jaxvrp.toolbox import Searched
 
 NEAREST = 10
 """Nodes near a customer, to which changes bring it."""

@@ -21,7 +21,7 @@ from jaxvrp.io import plan_files
 from jaxvrp.io.problem_files import DamagedFileError, FileFormat, UnknownFormatError, read_problems
 from jaxvrp.io.schema import list_of, object_with, one_of, optional, whole_number
 from jaxvrp.plausible import out_of_reach
-from jaxvrp.toolbox import Inspection
+from jaxvrp.problems import Inspection, Problems
 
 FORMATS = {".npz": FileFormat("jaxvrp.envs.flying_sidekicks.save", load)}
 
@@ -30,43 +30,10 @@ FORMAT = "jaxvrp-flying-sidekicks-plan-1"
 KINDS = {DRIVE: rules.DRIVE, SERVE: rules.SERVE, LAUNCH: rules.LAUNCH, RECOVER: rules.RECOVER}
 """Of tasks, by their names."""
 
-COLUMNS = ("who", "does", "begin", "end", "node", "drone")
-"""Of an event, and of the table."""
-
-
-def read_instances(path: str | os.PathLike) -> list[Instance]:
-    """The problems of a `tbl_locations.csv` of Murray & Raj, and the files beside it and above, or of an `.npz`.
-
-    Of a folder these are 32: with a fixed endurance, for each of the four tables of vehicles, with 1 to 4 drones; then
-    all of them with a battery. See `row_of`.
-
-    Raises:
-        ValueError: another name, or a damaged file; one line.
-        OSError: it cannot be read.
-    """
-    folder = Path(path).parent
-    if Path(path).name != LOCATIONS:
-        if Path(path).suffix.lower() == ".csv":
-            raise UnknownFormatError(f"{path} is not {LOCATIONS} of Murray & Raj")
-        return read_problems(path, FORMATS, lambda instance: instance.exists.shape[:-1])
-    needed = (folder / ROADS, *(folder.parent / name for name in VEHICLES))
-    if missing := [str(file) for file in needed if not file.exists()]:
-        raise DamagedFileError(f"{path} needs {', '.join(missing)}; give a file of a whole set")
-    try:
-        return read_all(folder)
-    except ValueError as error:
-        raise DamagedFileError(str(error)) from None
-
 
 def row_of(table: str, num_drones: int, *, battery: bool) -> int:
     """Which problem of a folder is that with so many drones of a table of vehicles."""
     return (len(VEHICLES) * battery + VEHICLES.index(table)) * MOST_DRONES + num_drones - 1
-
-
-def parameters_of(instance: Instance, env: FlyingSidekicks) -> dict[str, Any]:
-    """The size of an environment that plays a problem."""
-    del env
-    return {"num_nodes": instance.num_nodes, "num_drones": instance.num_drones}
 
 
 def steps_of(states: State) -> list[Task]:
@@ -95,18 +62,6 @@ def tasks_of(states: State) -> list[Task]:
     return tasks
 
 
-def plan_of(instance: Instance, episode: Episode) -> dict[str, Any]:
-    """The plan of an episode, a JSON object; its keys are described in `docs/solve.md`.
-
-    What follows the end is cut.
-
-    Raises:
-        ValueError: the states are of no or of several episodes.
-    """
-    tasks = tasks_of(episode.states)
-    return _with_events(flights_report(jax.tree.map(np.asarray, instance), tasks), tasks)
-
-
 def _with_events(report: FlightsReport, tasks: list[Task]) -> dict[str, Any]:
     drones = sorted({task.drone for task in tasks if task.drone is not None})
     flown = {f"drone {d + 1}": [task.node for task in tasks if (task.kind, task.drone) == (LAUNCH, d)] for d in drones}
@@ -121,21 +76,68 @@ def _with_events(report: FlightsReport, tasks: list[Task]) -> dict[str, Any]:
     }
 
 
-def recompute(instance: Instance, plan: Mapping[str, Any]) -> dict[str, Any]:
-    """Tasks and the makespan; see `jaxvrp.InstanceFiles.recompute`."""
-    drone = optional(whole_number(instance.num_drones))
-    task = object_with(kind=one_of(DRIVE, SERVE, LAUNCH, RECOVER), node=whole_number(instance.num_nodes), drone=drone)
-    object_with(tasks=list_of(task))(plan, "plan")
-    tasks = [Task(each["kind"], each["node"], each["drone"]) for each in plan["tasks"]]
-    return {"tasks": plan["tasks"], "makespan": flights_report(instance, tasks, strict=True).cost}
+class SidekickProblems(Problems[Instance]):
+    """A truck with several drones in files: the folders of Murray & Raj, and `.npz`."""
+
+    table, vehicle = "events", "who"
+    columns = ("who", "does", "begin", "end", "node", "drone")
+
+    def read(self, path: str | os.PathLike, **given: Any) -> list[Instance]:
+        """The problems of a `tbl_locations.csv` of Murray & Raj, and the files beside it and above, or of an `.npz`.
+
+        Of a folder these are 32: with a fixed endurance, for each of the four tables of vehicles, with 1 to 4 drones;
+        then all of them with a battery. See `row_of`.
+
+        Raises:
+            ValueError: another name, or a damaged file; one line.
+            OSError: it cannot be read.
+        """
+        folder = Path(path).parent
+        if Path(path).name != LOCATIONS:
+            if Path(path).suffix.lower() == ".csv":
+                raise UnknownFormatError(f"{path} is not {LOCATIONS} of Murray & Raj")
+            return read_problems(path, FORMATS, lambda instance: instance.exists.shape[:-1])
+        needed = (folder / ROADS, *(folder.parent / name for name in VEHICLES))
+        if missing := [str(file) for file in needed if not file.exists()]:
+            raise DamagedFileError(f"{path} needs {', '.join(missing)}; give a file of a whole set")
+        try:
+            return read_all(folder)
+        except ValueError as error:
+            raise DamagedFileError(str(error)) from None
+
+    def parameters(self, problem: Instance, env: FlyingSidekicks) -> dict[str, Any]:
+        """The size of an environment that plays a problem."""
+        return {"num_nodes": problem.num_nodes, "num_drones": problem.num_drones}
+
+    def inspect(self, problem: Instance, env: FlyingSidekicks) -> Inspection:
+        """Warnings about one problem with the numbers of its file, as if its units had been mixed."""
+        itself = np.eye(problem.num_nodes, dtype=bool)
+        out, back = (np.where(itself, np.inf, drain) for drain in (problem.drain_out, problem.drain_back))
+        least = out.min(axis=1) + back.min(axis=2)  # to each node from any, and from it to any
+        allowed = np.flatnonzero((problem.exists & ~np.asarray(problem.no_fly).all(axis=0))[1:]) + 1
+        needs = least[np.argmax(problem.endurance)][allowed]
+        return Inspection(warnings=tuple(out_of_reach("endurance", float(np.max(problem.endurance)), needs)))
+
+    def plan(self, problem: Instance, episode: Episode) -> dict[str, Any]:
+        """The plan of an episode, a JSON object; its keys are described in `docs/solve.md`.
+
+        What follows the end is cut.
+
+        Raises:
+            ValueError: the states are of no or of several episodes.
+        """
+        tasks = tasks_of(episode.states)
+        return _with_events(flights_report(jax.tree.map(np.asarray, problem), tasks), tasks)
+
+    def recompute(self, problem: Instance, plan: Mapping[str, Any]) -> dict[str, Any]:
+        """Tasks and the makespan."""
+        drone = optional(whole_number(problem.num_drones))
+        task = object_with(
+            kind=one_of(DRIVE, SERVE, LAUNCH, RECOVER), node=whole_number(problem.num_nodes), drone=drone
+        )
+        object_with(tasks=list_of(task))(plan, "plan")
+        tasks = [Task(each["kind"], each["node"], each["drone"]) for each in plan["tasks"]]
+        return {"tasks": plan["tasks"], "makespan": flights_report(problem, tasks, strict=True).cost}
 
 
-def inspect(instance: Instance, env: Any) -> Inspection:
-    """Warnings about one problem with the numbers of its file, as if its units had been mixed."""
-    del env
-    itself = np.eye(instance.num_nodes, dtype=bool)
-    out, back = (np.where(itself, np.inf, drain) for drain in (instance.drain_out, instance.drain_back))
-    least = out.min(axis=1) + back.min(axis=2)  # to each node from any, and from it to any
-    allowed = np.flatnonzero((instance.exists & ~np.asarray(instance.no_fly).all(axis=0))[1:]) + 1
-    needs = least[np.argmax(instance.endurance)][allowed]
-    return Inspection(warnings=tuple(out_of_reach("endurance", float(np.max(instance.endurance)), needs)))
+PROBLEMS = SidekickProblems()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,9 @@ from jaxvrp.envs.pcb.problem.pcb_file import write_pcb
 from jaxvrp.envs.pcb.rules import State
 from jaxvrp.episodes import Episode
 from jaxvrp.io import plan_files
-from jaxvrp.toolbox import Inspection
+from jaxvrp.problems import Inspection, Problems
 
 FORMAT = "jaxvrp-pcb-plan-1"
-ENDINGS = (*plan_files.ENDINGS, ".pcb")  # of the files that plans are written to
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,70 +37,9 @@ class BoardOfFile:
     netlist: Netlist
 
 
-def read_problems(path: str | os.PathLike) -> list[BoardOfFile]:
-    """The boards of a file; parts without names are called part0, part1, ...; errors as of `factory.read_boards`."""
-    boards = read_boards(path)
-    named = [each if isinstance(each, Netlist) else make_netlist(each, Path(path).stem) for each in boards]
-    return [BoardOfFile(os.fspath(path), row, netlist) for row, netlist in enumerate(named)]
-
-
-def parameters_of(problem: BoardOfFile, env: Pcb) -> dict[str, Any]:
-    """The board of an environment that plays a problem; what is fixed stays where it is."""
-    del env
-    return {"boards": problem.path, "board_index": problem.row, "augment": False}
-
-
-def instance_of(problem: BoardOfFile, env: Pcb) -> Instance:
-    """The problem in an environment with these parameters; movable parts begin anywhere."""
-    del problem
-    instance: Instance = jax.jit(env.generate)(jax.random.key(0))
-    return instance
-
-
-def inspect(problem: BoardOfFile, env: Pcb) -> Inspection:
-    """Warnings of what is judged otherwise than a reader may expect."""
-    del env
-    return Inspection(warnings=tuple(warnings_of(problem.netlist)))
-
-
 def cost(metrics: Any) -> jax.Array:
     """Wirelength in mm of the best placement without overlap, `f32[]`; infinite if there was none."""
     return jax.numpy.where(metrics["became_legal"] > 0, metrics["best_hpwl"], jax.numpy.inf)
-
-
-def plan_of(problem: BoardOfFile, episode: Episode) -> dict[str, Any]:
-    """The best placement of an episode, or the last if none was legal; its keys are described in `docs/solve.md`."""
-    netlist, board = problem.netlist, problem.netlist.board
-    position, orientation = chosen_placement(problem, episode.states)
-    measures = jax.device_get(jax.jit(measure_board)(as_float32(board), position, orientation))
-    names = [part.name for part in netlist.components]
-    overlaps = ~geometry.is_legal(measures.overlap) & board.exists
-    wrong = [name for name, overlap in zip(names, overlaps, strict=True) if overlap]
-    routes: dict[str, list[str]] = {}
-    for pin in np.flatnonzero(board.signal_pin):
-        pad = f"{names[board.pin_component[pin]]}.{netlist.pins[pin].name}"
-        routes.setdefault(netlist.nets[board.pin_net[pin]].name, []).append(pad)
-    parts = [
-        {
-            "part": name,
-            "x": float(position[row, 0] + netlist.origin[0]),
-            "y": float(position[row, 1] + netlist.origin[1]),
-            "degrees": part.drawn.degrees if part.drawn else 90 * int(orientation[row]),
-            "side": int(board.side[row]),
-            "fixed": bool(board.fixed[row]),
-            "overlap": float(measures.overlap[row]),
-        }
-        for row, (name, part) in enumerate(zip(names, netlist.components, strict=True))
-    ]
-    return {
-        "format": FORMAT,
-        "hpwl": float(measures.hpwl),
-        "feasible": not wrong,
-        "violations": {"overlap": {"count": len(wrong), "first_part": wrong[0]}} if wrong else {},
-        "routes": routes,
-        "nets": {net.name: float(hpwl) for net, hpwl in zip(netlist.nets, measures.net_hpwl, strict=True) if hpwl > 0},
-        "parts": parts,
-    }
 
 
 def chosen_placement(problem: BoardOfFile, states: State) -> tuple[np.ndarray, np.ndarray]:
@@ -109,19 +48,84 @@ def chosen_placement(problem: BoardOfFile, states: State) -> tuple[np.ndarray, n
     return np.asarray(found.position[-1])[:count], np.asarray(found.orientation[-1])[:count]
 
 
-def write_plan(problem: BoardOfFile, path: str | os.PathLike, plan: dict[str, Any]) -> None:
-    """Write a plan: `.json` all of it, `.csv` its parts, a line each, `.pcb` the board with its parts placed.
+class PcbProblems(Problems[BoardOfFile]):
+    """Boards in files: `.pcb`, Bookshelf, `.npz`."""
 
-    Raises:
-        ValueError: another ending, or a board that the format cannot hold.
-        OSError: the file cannot be written.
-    """
-    if Path(path).suffix.lower() != ".pcb":
-        plan_files.write_plan(path, plan, plan["parts"], list(plan["parts"][0]))
-        return
-    netlist = problem.netlist
-    position = np.array([[part["x"], part["y"]] for part in plan["parts"]]) - np.array(netlist.origin)
-    quarters = np.array([part["degrees"] // 90 for part in plan["parts"]], np.int32)
-    orientation = np.where(netlist.board.fixed, netlist.board.orientation, quarters)
-    board = netlist.board.replace(position=position.astype(netlist.board.position.dtype), orientation=orientation)
-    write_pcb(path, PcbFile((dataclasses.replace(netlist, board=board),)))
+    table = "parts"
+    columns = ("part", "x", "y", "degrees", "side", "fixed", "overlap")
+    endings = (*plan_files.ENDINGS, ".pcb")
+
+    def read(self, path: str | os.PathLike, **given: Any) -> list[BoardOfFile]:
+        """The boards of a file; parts without names are called part0, part1, ...; errors as of `read_boards`."""
+        boards = read_boards(path, **given)
+        named = [each if isinstance(each, Netlist) else make_netlist(each, Path(path).stem) for each in boards]
+        return [BoardOfFile(os.fspath(path), row, netlist) for row, netlist in enumerate(named)]
+
+    def parameters(self, problem: BoardOfFile, env: Pcb) -> dict[str, Any]:
+        """The board of an environment that plays a problem; what is fixed stays where it is."""
+        return {"boards": problem.path, "board_index": problem.row, "augment": False}
+
+    def instance(self, problem: BoardOfFile, env: Pcb) -> Instance:
+        """The problem in an environment with these parameters; movable parts begin anywhere."""
+        instance: Instance = jax.jit(env.generate)(jax.random.key(0))
+        return instance
+
+    def inspect(self, problem: BoardOfFile, env: Pcb) -> Inspection:
+        """Warnings of what is judged otherwise than a reader may expect."""
+        return Inspection(warnings=tuple(warnings_of(problem.netlist)))
+
+    def plan(self, problem: BoardOfFile, episode: Episode) -> dict[str, Any]:
+        """The best placement of an episode, or the last if none was legal; `docs/solve.md` describes its keys."""
+        netlist, board = problem.netlist, problem.netlist.board
+        position, orientation = chosen_placement(problem, episode.states)
+        measures = jax.device_get(jax.jit(measure_board)(as_float32(board), position, orientation))
+        names = [part.name for part in netlist.components]
+        overlaps = ~geometry.is_legal(measures.overlap) & board.exists
+        wrong = [name for name, overlap in zip(names, overlaps, strict=True) if overlap]
+        routes: dict[str, list[str]] = {}
+        for pin in np.flatnonzero(board.signal_pin):
+            pad = f"{names[board.pin_component[pin]]}.{netlist.pins[pin].name}"
+            routes.setdefault(netlist.nets[board.pin_net[pin]].name, []).append(pad)
+        parts = [
+            {
+                "part": name,
+                "x": float(position[row, 0] + netlist.origin[0]),
+                "y": float(position[row, 1] + netlist.origin[1]),
+                "degrees": part.drawn.degrees if part.drawn else 90 * int(orientation[row]),
+                "side": int(board.side[row]),
+                "fixed": bool(board.fixed[row]),
+                "overlap": float(measures.overlap[row]),
+            }
+            for row, (name, part) in enumerate(zip(names, netlist.components, strict=True))
+        ]
+        return {
+            "format": FORMAT,
+            "hpwl": float(measures.hpwl),
+            "feasible": not wrong,
+            "violations": {"overlap": {"count": len(wrong), "first_part": wrong[0]}} if wrong else {},
+            "routes": routes,
+            "nets": {
+                net.name: float(hpwl) for net, hpwl in zip(netlist.nets, measures.net_hpwl, strict=True) if hpwl > 0
+            },
+            "parts": parts,
+        }
+
+    def write_plan(self, problem: BoardOfFile, path: str | os.PathLike, plan: Mapping[str, Any]) -> None:
+        """Write a plan: `.json` all of it, `.csv` its parts, a line each, `.pcb` the board with its parts placed.
+
+        Raises:
+            ValueError: another ending, or a board that the format cannot hold.
+            OSError: the file cannot be written.
+        """
+        if Path(path).suffix.lower() != ".pcb":
+            super().write_plan(problem, path, plan)
+            return
+        netlist = problem.netlist
+        position = np.array([[part["x"], part["y"]] for part in plan["parts"]]) - np.array(netlist.origin)
+        quarters = np.array([part["degrees"] // 90 for part in plan["parts"]], np.int32)
+        orientation = np.where(netlist.board.fixed, netlist.board.orientation, quarters)
+        board = netlist.board.replace(position=position.astype(netlist.board.position.dtype), orientation=orientation)
+        write_pcb(path, PcbFile((dataclasses.replace(netlist, board=board),)))
+
+
+PROBLEMS = PcbProblems()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from jaxvrp.envs.pcb import notebook, plan, replay
+from jaxvrp.envs.pcb import notebook, replay
 from jaxvrp.envs.pcb.pictures import frames
-from jaxvrp.toolbox import InstanceFiles, Toolbox, View
+from jaxvrp.envs.pcb.plan import PROBLEMS
+from jaxvrp.toolbox import Toolbox, View
 
 TOOLBOX = Toolbox(
     view=View(
@@ -16,14 +17,6 @@ TOOLBOX = Toolbox(
         draw=frames.render,
         record_steps=lambda episode, folder: frames.record_steps(episode.env, episode.states, folder),
     ),
-    instances=InstanceFiles(
-        read=plan.read_problems,
-        parameters=plan.parameters_of,
-        instance=plan.instance_of,
-        plan=plan.plan_of,
-        write_plan=plan.write_plan,
-        endings=plan.ENDINGS,
-        inspect=plan.inspect,
-    ),
+    problems=PROBLEMS,
     still=notebook.draw_state,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
@@ -23,6 +23,9 @@ from jaxvrp.envs.truck_and_drone.ways import Leg
 from jaxvrp.episodes import Episode, until_end
 from jaxvrp.io import plan_files
 from jaxvrp.plausible import nearest
+from jaxvrp.problems import Problems
+
+AnyInstance = TypeVar("AnyInstance", bound=Instance)
 
 FORMAT = "jaxvrp-tsp-drone-plan-1"
 
@@ -33,16 +36,19 @@ LOOKED_AT = 200
 """Customers, the first of them, whose least flights are worked out."""
 
 
-def parameters_of(instance: Instance, env: TruckAndDrone) -> dict[str, Any]:
-    """The size of an environment that plays a problem."""
-    del env
-    return {"num_nodes": instance.num_nodes}
+class TruckAndDroneProblems(Problems[AnyInstance]):
+    """What problems of either kind share."""
 
+    table, vehicle = "ways", "who"
+    columns: tuple[str, ...] = COLUMNS
 
-def instance_of(instance: Instance, env: TruckAndDrone) -> Instance:
-    """A problem as the environment plays it, from its origin."""
-    del env
-    return from_origin(instance)
+    def parameters(self, problem: AnyInstance, env: TruckAndDrone) -> dict[str, Any]:
+        """The size of an environment that plays a problem."""
+        return {"num_nodes": problem.num_nodes}
+
+    def instance(self, problem: AnyInstance, env: TruckAndDrone) -> Instance:
+        """A problem as the environment plays it, from its origin."""
+        return from_origin(problem)
 
 
 def problem_of(states: Any) -> Any:

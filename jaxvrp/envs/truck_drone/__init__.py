@@ -2,7 +2,6 @@
 
 from jaxvrp.envs.truck_drone.env import TruckDrone, make
 from jaxvrp.envs.truck_drone.physics import Physics
-from jaxvrp.envs.truck_drone.plan import plan_of, write_plan
 from jaxvrp.envs.truck_drone.problem.fleet_map import FleetMap, map_of, parse_map, read_map, write_map
 from jaxvrp.envs.truck_drone.problem.instance import Instance
 from jaxvrp.envs.truck_drone.scenarios.truck_drone_basic import TruckDroneBasic
@@ -18,8 +17,6 @@ __all__ = [
     "make",
     "map_of",
     "parse_map",
-    "plan_of",
     "read_map",
     "write_map",
-    "write_plan",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import jax
@@ -13,13 +13,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxvrp.envs.truck_drone.course import NOBODY, Course, course_of, runs, step_by_step
+from jaxvrp.envs.truck_drone.env import TruckDrone
 from jaxvrp.envs.truck_drone.physics import ARRIVED
-from jaxvrp.envs.truck_drone.problem.fleet_map import FleetMap
-from jaxvrp.envs.truck_drone.problem.inspection import why_nobody
+from jaxvrp.envs.truck_drone.problem.fleet_map import FleetMap, read_map
+from jaxvrp.envs.truck_drone.problem.inspection import inspect, why_nobody
+from jaxvrp.envs.truck_drone.problem.instance import Instance
 from jaxvrp.envs.truck_drone.world import CRASHED, ONBOARD
 from jaxvrp.episodes import Episode
 from jaxvrp.io import plan_files
-from jaxvrp.toolbox import Sheet
+from jaxvrp.io.plan_files import Sheet
+from jaxvrp.problems import Inspection, Problems
 
 FORMAT = "jaxvrp-truck-drone-plan-1"
 
@@ -32,36 +35,12 @@ TURNED = 1e-3
 Plan = dict[str, Any]
 
 
-def plan_of(fleet_map: FleetMap, episode: Episode) -> Plan:
-    """The plan of an episode, a JSON object; its keys are described in `docs/your_map.md`.
-
-    Args:
-        fleet_map: the problem.
-        episode: from its `instance()`; what follows the end is cut.
-
-    Raises:
-        ValueError: the states are of no or of several episodes.
-    """
-    course = course_of(episode)
-    return course.env.extend_plan(_Planner(fleet_map, course).plan(), step_by_step(episode))
-
-
-def write_plan(path: str | os.PathLike, plan: Plan) -> None:
-    """Write a plan: `.json` all of it, `.csv` its events, a line each.
-
-    Raises:
-        ValueError: another ending.
-        OSError: the file cannot be written.
-    """
-    plan_files.write_plan(path, plan, plan["events"], (*COLUMNS, *_further(plan)))
-
-
-def _further(plan: Plan) -> list[str]:
+def _further(plan: Mapping[str, Any]) -> list[str]:
     """Keys of events that a scenario of one's own has added, in their order."""
     return [key for key in dict.fromkeys(key for event in plan["events"] for key in event) if key not in COLUMNS]
 
 
-def sheets_of(fleet_map: FleetMap, plan: Plan) -> list[Sheet]:
+def sheets_of(fleet_map: FleetMap, plan: Mapping[str, Any]) -> list[Sheet]:
     """A sheet for each vehicle: when it is where, and with what; the truck's has launches and landings, too.
 
     A scenario's further keys of events are the last columns.
@@ -322,3 +301,55 @@ def _events_of(sortie: Plan) -> Iterator[Plan]:
 def _rounded(number: Any) -> float:
     """To the digits that `float32` has."""
     return float(f"{float(number):.6g}")
+
+
+class TruckDroneProblems(Problems[FleetMap]):
+    """Maps of a user's own."""
+
+    table, columns, vehicle = "events", COLUMNS, "who"
+    environment = "vrpd_tw"
+
+    def read(self, path: str | os.PathLike, **given: Any) -> list[FleetMap]:
+        """The map of a file; errors as of `read_map`."""
+        return [read_map(path, **given)]
+
+    def parameters(self, problem: FleetMap, env: TruckDrone) -> dict[str, Any]:
+        """As `FleetMap.parameters`."""
+        return problem.parameters(env)
+
+    def instance(self, problem: FleetMap, env: TruckDrone) -> Instance:
+        """As `FleetMap.instance`."""
+        return problem.instance()
+
+    def inspect(self, problem: FleetMap, env: TruckDrone) -> Inspection:
+        """Figures and warnings of a map."""
+        return inspect(problem, env)
+
+    def plan(self, problem: FleetMap, episode: Episode) -> Plan:
+        """The plan of an episode, a JSON object; its keys are described in `docs/your_map.md`.
+
+        Args:
+            problem: the map.
+            episode: from its `instance()`; what follows the end is cut.
+
+        Raises:
+            ValueError: the states are of no or of several episodes.
+        """
+        course = course_of(episode)
+        return course.env.extend_plan(_Planner(problem, course).plan(), step_by_step(episode))
+
+    def write_plan(self, problem: FleetMap, path: str | os.PathLike, plan: Mapping[str, Any]) -> None:
+        """Write a plan: `.json` all of it, `.csv` its events, a line each.
+
+        Raises:
+            ValueError: another ending.
+            OSError: the file cannot be written.
+        """
+        plan_files.write_plan(path, plan, plan["events"], (*COLUMNS, *_further(plan)))
+
+    def sheets(self, problem: FleetMap, plan: Mapping[str, Any]) -> list[Sheet]:
+        """A sheet for each vehicle; see `sheets_of`."""
+        return sheets_of(problem, plan)
+
+
+PROBLEMS = TruckDroneProblems()

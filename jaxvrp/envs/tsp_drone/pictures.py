@@ -12,7 +12,7 @@ import jax
 from jaxvrp.envs.truck_and_drone.greedy import NearestNeighbourActor
 from jaxvrp.envs.truck_and_drone.plan import operations_of
 from jaxvrp.envs.tsp_drone.env import make
-from jaxvrp.envs.tsp_drone.plan import read_instances
+from jaxvrp.envs.tsp_drone.plan import PROBLEMS
 from jaxvrp.envs.tsp_drone.problem.agatz import read_operations
 from jaxvrp.envs.tsp_drone.story import story_of_plan
 from jaxvrp.episodes import record_episode
@@ -40,7 +40,7 @@ def _draw(argv: Sequence[str] | None) -> None:
     options = parser.parse_args(argv)
     check_picture_path(options.out, (*STILLS, ANIMATION))
     refuse_overwriting(options.out, "--out", filter(None, [options.instance, options.plan]))
-    instance = only_problem(read_instances(options.instance), options.index, options.instance)
+    instance = only_problem(PROBLEMS.read(options.instance), options.index, options.instance)
     if options.plan is None:
         play = jax.jit(functools.partial(record_episode, make(num_nodes=instance.num_nodes), NearestNeighbourActor()))
         operations = operations_of(play(instance, jax.random.key(0)).states)

@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 from jaxvrp.envs.truck_and_drone import notebook
-from jaxvrp.envs.truck_and_drone.plan import COLUMNS, instance_of, parameters_of
-from jaxvrp.envs.tsp_drone import plan
+from jaxvrp.envs.tsp_drone.plan import PROBLEMS
 from jaxvrp.envs.tsp_drone.story import story_of
-from jaxvrp.io import plan_files
-from jaxvrp.toolbox import InstanceFiles, ProblemSet, Toolbox
+from jaxvrp.toolbox import ProblemSet, Toolbox
 
 TOOLBOX = Toolbox(
     story=story_of,
-    instances=InstanceFiles(
-        read=plan.read_instances,
-        assumed=plan.assumed,
-        parameters=parameters_of,
-        plan=plan.plan_of,
-        inspect=plan.inspect,
-        write_plan=plan_files.table_writer("ways", COLUMNS),
-        instance=instance_of,
-        recompute=plan.recompute,
-    ),
+    problems=PROBLEMS,
     still=notebook.draw_state,
     sets={
         "tsp_drone_20_nodes": ProblemSet(

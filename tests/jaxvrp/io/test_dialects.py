@@ -9,7 +9,7 @@ import pytest
 from jaxvrp.envs.darp.problem.cordeau import read_cordeau
 from jaxvrp.envs.flying_sidekicks.murray_raj import read_murray_raj
 from jaxvrp.envs.truck_drone_tours.problem.kuo import read_kuo
-from jaxvrp.envs.tsp_drone.plan import read_instances
+from jaxvrp.envs.tsp_drone.plan import PROBLEMS
 from jaxvrp.envs.tsp_drone.problem.murray_chu import read_murray_chu
 
 DRONE = "2,2,15.5,31.25,7.75,360,50,5,60,30,60,457503,low"
@@ -32,8 +32,8 @@ FILES = {
 }
 READERS = {
     "cordeau": lambda folder: read_cordeau(folder / "a.txt"),
-    "agatz": lambda folder: read_instances(folder / "a.txt"),
-    "lines": lambda folder: read_instances(folder / "a.txt"),
+    "agatz": lambda folder: PROBLEMS.read(folder / "a.txt"),
+    "lines": lambda folder: PROBLEMS.read(folder / "a.txt"),
     "kuo": lambda folder: read_kuo(folder / "a.csv"),
     "murray_chu": lambda folder: read_murray_chu(folder, endurance=20),
     "murray_raj": lambda folder: read_murray_raj(folder, folder / "vehicles.csv", num_drones=1),

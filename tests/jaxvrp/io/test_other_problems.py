@@ -2,7 +2,7 @@
 
 import pytest
 
-from jaxvrp.envs.tsp_drone.plan import read_instances
+from jaxvrp.envs.tsp_drone.plan import PROBLEMS
 from jaxvrp.io.command_line import UserError
 from jaxvrp.io.other_problems import other_problem
 from train import solve
@@ -86,7 +86,7 @@ def test_drones_that_shuttle_from_the_depot_are_known_by_the_name_of_their_folde
     with pytest.raises(
         ValueError, match=r"nodes.csv is a parallel drone scheduling problem.*\(PDSTSP\).* not solved here"
     ):
-        read_instances(folder / "nodes.csv")
+        PROBLEMS.read(folder / "nodes.csv")
     with pytest.raises(UserError, match=r"nodes.csv is a parallel drone .* \(PDSTSP\), which is not"):
         solve.read_problems(folder / "nodes.csv", None)
 

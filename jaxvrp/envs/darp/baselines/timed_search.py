@@ -13,11 +13,11 @@ import numpy as np
 from jaxvrp.envs.darp.baselines import search
 from jaxvrp.envs.darp.env import ROLE, Darp
 from jaxvrp.envs.darp.problem.instance import Instance
+from jaxvrp.players import Searched, SearchedAll
 from jaxvrp.search.annealing import Cycle
 from jaxvrp.search.loop import anytime
 from jaxvrp.search.side_by_side import advanced, num_threads
 from jaxvrp.search.stop import Stop
-from jaxvrp.toolbox import Searched, SearchedAll
 
 TRIES = 4
 """Chains for each instance of a batch; a single instance has one for each core, since more rounds are worth more."""

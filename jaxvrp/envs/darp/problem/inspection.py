@@ -6,21 +6,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from jaxvrp.envs.darp.env import Darp
 from jaxvrp.envs.darp.problem.instance import Instance
 from jaxvrp.plausible import degrees, extent, paces
-from jaxvrp.toolbox import Inspection
 
 UNITS = "give places in a unit that is driven in the unit of time"
 
 
-def inspect(instance: Instance, env: Darp) -> Inspection:
-    """Warnings about one problem with the numbers of its file."""
-    del env
-    return Inspection(warnings=tuple(_warnings(instance)))
-
-
-def _warnings(instance: Instance) -> Iterator[str]:
+def warnings_of(instance: Instance) -> Iterator[str]:
+    """Each a line, with the numbers of its file."""
     places, speed = np.asarray(instance.locs, np.float64), float(instance.vehicle_speed)
     if found := list(degrees(places, "node 0")):
         yield from found

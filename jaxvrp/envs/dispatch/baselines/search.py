@@ -21,10 +21,10 @@ from jaxvrp.envs.dispatch.plans import Plans, Prepared
 from jaxvrp.envs.dispatch.replan import Planned
 from jaxvrp.envs.dispatch.schedule import planned_travel
 from jaxvrp.episodes import Episode
+from jaxvrp.players import Searched
 from jaxvrp.search.annealing import geometric
 from jaxvrp.search.loop import anytime
 from jaxvrp.search.stop import Stop
-from jaxvrp.toolbox import Searched
 
 HEAT = 1.0, 0.15
 """Temperatures of the first and the last round, in mean minutes of travel to a stop; they fall by a factor."""

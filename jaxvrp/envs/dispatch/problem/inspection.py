@@ -9,7 +9,7 @@ import numpy as np
 from jaxvrp.envs.dispatch.problem.day_file import NamedDay
 from jaxvrp.envs.dispatch.problem.instance import MINUTES_PER_HOUR, Instance
 from jaxvrp.plausible import TINY, degrees, distant, extent, paces
-from jaxvrp.toolbox import Inspection
+from jaxvrp.problems import Inspection
 
 SHORTEST, LONGEST = 30.0, 7 * 24 * MINUTES_PER_HOUR
 """Minutes of a day; more or fewer are in another unit."""

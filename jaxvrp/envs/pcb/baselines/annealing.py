@@ -27,10 +27,10 @@ from jaxvrp.envs.pcb.problem.board import Board, as_float32
 from jaxvrp.envs.pcb.problem.instance import Instance, obstructing
 from jaxvrp.envs.pcb.rules import State
 from jaxvrp.episodes import Episode, from_states
+from jaxvrp.players import Searched
 from jaxvrp.search.annealing import Cycle, geometric
 from jaxvrp.search.loop import anytime
 from jaxvrp.search.stop import Stop
-from jaxvrp.toolbox import Searched
 
 BLOCK = 128
 """Moves for which the random numbers are drawn at once; after each such block the placements are measured anew."""

@@ -87,7 +87,7 @@ def draw_placement(
 
 
 def draw_plan(problem: BoardOfFile, env: Pcb, states: State, *, fig: Any = None) -> Any:
-    """Draw the placement of a plan (`jaxvrp.envs.pcb.plan.plan_of`) with the names of the parts; as `draw_board`."""
+    """Draw the placement of a plan (`PcbProblems.plan`) with the names of the parts; as `draw_board`."""
     del env
     return draw_board(problem.netlist, *chosen_placement(problem, states), fig=fig)
 

@@ -26,10 +26,10 @@ from jaxvrp.envs.truck_drone.baselines.held_choices import FREE, Played, play_he
 from jaxvrp.envs.truck_drone.env import TruckDrone
 from jaxvrp.envs.truck_drone.problem.instance import Instance
 from jaxvrp.envs.truck_drone.world import DELIVER, HOVER, STAY, World
+from jaxvrp.players import Searched
 from jaxvrp.search.annealing import Cycle, geometric
 from jaxvrp.search.loop import anytime
 from jaxvrp.search.stop import Stop
-from jaxvrp.toolbox import Searched
 
 CHAINS, TRIES = 8, 2
 """Chains, and changed plans of each that are played in a round; wider costs as much for each episode."""

@@ -11,7 +11,7 @@ import numpy as np
 from jaxvrp.envs.truck_drone.env import TruckDrone
 from jaxvrp.envs.truck_drone.problem.fleet_map import FleetMap
 from jaxvrp.plausible import TINY, UNITS, degrees, distant, extent, nearest
-from jaxvrp.toolbox import Inspection
+from jaxvrp.problems import Inspection
 
 MOVES = 1e-9
 """Share of a way: a drone that flies less of it in a step is as good as at rest."""

@@ -23,8 +23,8 @@ from jaxvrp.envs.truck_and_drone.legs import distance
 from jaxvrp.envs.truck_and_drone.operations import Operation, operations_to_actions
 from jaxvrp.envs.truck_drone_tours.env import TruckDroneTours
 from jaxvrp.envs.truck_drone_tours.problem.instance import Instance
+from jaxvrp.players import Searched
 from jaxvrp.search.stop import Stop
-from jaxvrp.toolbox import Searched
 
 TRIES = 32
 """Changes that a chain prices at a time."""

@@ -33,10 +33,10 @@ from jaxvrp.envs.tsp_drone.baselines.partition import Times, ends_of, make_times
 from jaxvrp.envs.tsp_drone.baselines.planners import plan_actions
 from jaxvrp.envs.tsp_drone.baselines.tours import Planned, near_tours
 from jaxvrp.envs.tsp_drone.env import TspDrone
+from jaxvrp.players import Searched
 from jaxvrp.search.annealing import geometric
 from jaxvrp.search.side_by_side import num_threads
 from jaxvrp.search.stop import Stop
-from jaxvrp.toolbox import Searched
 
 TRIES = 16
 """Changes that a chain prices at a time."""

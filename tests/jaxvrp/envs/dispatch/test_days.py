@@ -16,7 +16,7 @@ import jaxvrp
 from jaxvrp.envs.dispatch import live, save, stack
 from jaxvrp.envs.dispatch.baselines.greedy import AcceptActor
 from jaxvrp.envs.dispatch.env import DISPATCHER
-from jaxvrp.envs.dispatch.plan import plan_of, read
+from jaxvrp.envs.dispatch.plan import PROBLEMS
 from jaxvrp.envs.dispatch.problem.day_file import FORMAT, parse_day, read_days
 from jaxvrp.episodes import record_episode
 from jaxvrp.io.json_files import parse_json
@@ -85,7 +85,7 @@ def test_a_day_has_its_own_noise(town, write):
     assert day.instance.travel_seed == 2
     env = jaxvrp.make("dispatch", num_vehicles=2, max_requests=3, travel_noise=1.0)
     record = jax.jit(functools.partial(record_episode, env, AcceptActor()))
-    plan = plan_of(day, record(day.instance, jax.random.key(0)))
+    plan = PROBLEMS.plan(day, record(day.instance, jax.random.key(0)))
     assert plan["violations"] == {}
     begin = {(stop["what"], stop["request"]): stop["begin"] for stop in plan["stops"]}
     due = {request["id"]: request["dropoff_deadline"] for request in town["requests"]}
@@ -308,7 +308,7 @@ def test_a_large_day_is_read_in_linear_time_and_a_larger_one_is_refused_by_its_s
     """A quarter of this size took a second, as each name was compared with all before."""
     town["requests"] = [ride(str(number), 5) for number in range(20_000)]
     file, start = write(json.dumps(town), "large.json"), time.process_time()
-    (day,) = read(file)
+    (day,) = PROBLEMS.read(file)
     assert time.process_time() - start < 5
     assert len(day.requests) == 20_000 and day.requests[-1] == "19999"
     vehicle = town["vehicles"][0]

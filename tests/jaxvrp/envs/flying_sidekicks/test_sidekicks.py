@@ -27,7 +27,7 @@ from jaxvrp.envs.flying_sidekicks import (
     save,
 )
 from jaxvrp.envs.flying_sidekicks.instance import as_float32, check, trim
-from jaxvrp.envs.flying_sidekicks.plan import KINDS, plan_of, read_instances, recompute, row_of, tasks_of
+from jaxvrp.envs.flying_sidekicks.plan import KINDS, PROBLEMS, row_of, tasks_of
 from jaxvrp.envs.truck_and_drone import chains
 from jaxvrp.episodes import record_episodes
 from jaxvrp.io.command_line import UserError
@@ -476,11 +476,11 @@ def test_a_searched_plan_is_replayed_drawn_and_written(tmp_path):
         assert all(places[at] == places[at + 1] for at in range(0, len(places) - 1, 2)), vehicle.name
     show.save(played, tmp_path / "plan.svg")
     assert "drone 3" in (tmp_path / "plan.svg").read_text()
-    plan = plan_of(instance, played)
+    plan = PROBLEMS.plan(instance, played)
     assert plan["feasible"] and plan["makespan"] == pytest.approx(found.cost, rel=1e-5)
-    assert recompute(instance, plan) == {"tasks": plan["tasks"], "makespan": plan["makespan"]}
+    assert PROBLEMS.recompute(instance, plan) == {"tasks": plan["tasks"], "makespan": plan["makespan"]}
     with pytest.raises(ValueError, match="the plan is not feasible: unserved"):
-        recompute(instance, {"tasks": plan["tasks"][1:]})
+        PROBLEMS.recompute(instance, {"tasks": plan["tasks"][1:]})
 
 
 def test_without_customers_there_is_nothing_to_do(tmp_path):
@@ -511,7 +511,7 @@ def test_a_published_file_is_solved(murray_raj, tmp_path):
     row = row_of("tbl_vehicles_101.csv", 2, battery=True)
     solution = solve.solve(file, seconds=0.5, row=row)
     assert solution.plan["feasible"] and 993.15 <= solution.plan["makespan"] < 1100
-    problems = read_instances(file)
+    problems = PROBLEMS.read(file)
     assert [each.num_drones for each in problems] == 8 * [1, 2, 3, 4]
     assert [each.endurance[0] for each in problems[:16:4]] == [350.0, 700.0, 700.0, 1400.0]
     tables = sorted(murray_raj.glob("tbl_vehicles_*.csv"))
@@ -532,7 +532,7 @@ def test_a_published_file_is_solved(murray_raj, tmp_path):
         ("tbl_vehicles_101.csv", lambda text: text.replace("457503", "457504"), "a battery whose endurance is known"),
     ):
         with pytest.raises(DamagedFileError, match=message):
-            read_instances(written(name, change))
+            PROBLEMS.read(written(name, change))
     (tmp_path / "tbl_vehicles_101.csv" / "tbl_vehicles_104.csv").unlink()
     with pytest.raises(DamagedFileError, match=r"tbl_vehicles_104\.csv; give a file of a whole set"):
-        read_instances(tmp_path / "tbl_vehicles_101.csv" / "problem" / "tbl_locations.csv")
+        PROBLEMS.read(tmp_path / "tbl_vehicles_101.csv" / "problem" / "tbl_locations.csv")

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import jaxvrp
-from jaxvrp.envs.truck_drone import parse_map, plan_of, read_map, write_plan
+from jaxvrp.envs.truck_drone import parse_map, read_map
 from jaxvrp.envs.truck_drone.baselines.greedy import GreedyActor
-from jaxvrp.envs.truck_drone.plan import sheets_of
+from jaxvrp.envs.truck_drone.plan import PROBLEMS
 from jaxvrp.episodes import from_states, record_episode
 
 MAPS = pathlib.Path(__file__).parents[4] / "docs" / "maps"
@@ -44,7 +44,7 @@ def play():
         states = [env.init_state(fleet_map.instance())]
         for truck, drone in actions:
             states.append(step(env, states[-1], jnp.int32(truck), jnp.int32(drone)))
-        return plan_of(fleet_map, from_states(env, jax.tree.map(lambda *leaves: np.stack(leaves), *states)))
+        return PROBLEMS.plan(fleet_map, from_states(env, jax.tree.map(lambda *leaves: np.stack(leaves), *states)))
 
     return played
 
@@ -140,7 +140,7 @@ def test_distances_of_drones_that_board_at_once_sum_to_the_total(island):
 def test_the_sheets_say_who_does_what_when_where_and_with_what(play):
     fleet_map = parse_map({**SMALL, "units": {"time": "min", "demand": "kg"}})
     plan = play(fleet_map, [*TO_NORTH, *[(STAY, DELIVER)] * 4, (STAY, RETURN), (STAY, HOVER)])
-    van, red = sheets_of(fleet_map, plan)
+    van, red = PROBLEMS.sheets(fleet_map, plan)
     assert van.columns == ("from (min)", "to (min)", "what", "where", "package (kg)", "battery", "late (min)")
     assert (van.title, red.title, red.note) == ("van", "red", "42.4")
     assert ("5", "5", "launch red", "north", "1 for house", "100%", "") in van.rows
@@ -158,7 +158,7 @@ def island():
     fleet_map = read_map(MAPS / "island.json")
     env = fleet_map.environment(jaxvrp.make("vrpd_tw"))
     episode = jax.jit(lambda: record_episode(env, GreedyActor(env), fleet_map.instance(), jax.random.key(0)))()
-    return fleet_map, plan_of(fleet_map, jax.device_get(episode))
+    return fleet_map, PROBLEMS.plan(fleet_map, jax.device_get(episode))
 
 
 def test_the_parts_of_a_plan_agree(island):
@@ -199,12 +199,12 @@ def test_everybody_is_served_once_where_they_are_when_they_are_known(island):
 
 
 def test_both_files_hold_the_plan(island, tmp_path):
-    _, plan = island
-    write_plan(tmp_path / "plan.json", plan)
+    fleet_map, plan = island
+    PROBLEMS.write_plan(fleet_map, tmp_path / "plan.json", plan)
     assert json.loads((tmp_path / "plan.json").read_text()) == plan
-    write_plan(tmp_path / "plan.csv", plan)
+    PROBLEMS.write_plan(fleet_map, tmp_path / "plan.csv", plan)
     with (tmp_path / "plan.csv").open(newline="") as file:
         lines = list(csv.DictReader(file))
     assert lines == [{name: "" if value is None else str(value) for name, value in e.items()} for e in plan["events"]]
     with pytest.raises(ValueError, match=r"a plan is written to \.json or \.csv, not to 'plan\.txt'"):
-        write_plan(tmp_path / "plan.txt", plan)
+        PROBLEMS.write_plan(fleet_map, tmp_path / "plan.txt", plan)

@@ -12,9 +12,9 @@ from jaxvrp.envs.truck_and_drone.instance import as_float32
 from jaxvrp.envs.truck_and_drone.operations import Operation
 from jaxvrp.envs.truck_drone_tours import make_instance, pad, read_kuo, save
 from jaxvrp.envs.truck_drone_tours.baselines import annealing
-from jaxvrp.envs.truck_drone_tours.plan import read_tours
+from jaxvrp.envs.truck_drone_tours.plan import PROBLEMS as TANDEMS
 from jaxvrp.envs.truck_drone_tours.problem.report import tours_report
-from jaxvrp.envs.tsp_drone.plan import read_instances
+from jaxvrp.envs.tsp_drone.plan import PROBLEMS
 from jaxvrp.io.problem_files import UnknownFormatError
 from tests.jaxvrp.envs.truck_drone_tours.exhaustive import cheapest_plan
 from train import solve
@@ -244,6 +244,6 @@ def test_readers_tell_problems_with_windows_from_those_without(tmp_path):
     save(tmp_path / "windows.npz", small_instance(0))
     save(tmp_path / "plain.npz", tsp_drone.make_instance(LINE))
     with pytest.raises(UnknownFormatError, match=r"has time windows; make 'truck_drone_tours'"):
-        read_instances(tmp_path / "windows.npz")
+        PROBLEMS.read(tmp_path / "windows.npz")
     with pytest.raises(UnknownFormatError, match=r"has no time windows; make 'tsp_drone'"):
-        read_tours(tmp_path / "plain.npz")
+        TANDEMS.read(tmp_path / "plain.npz")

@@ -24,7 +24,7 @@ from jaxvrp.envs.tsp_drone import (
     write_one_line,
     write_operations,
 )
-from jaxvrp.envs.tsp_drone.plan import read_instances
+from jaxvrp.envs.tsp_drone.plan import PROBLEMS
 from jaxvrp.envs.tsp_drone.problem.generator import LAYOUTS
 from jaxvrp.io.problem_files import DamagedFileError
 
@@ -137,13 +137,13 @@ def test_instances_in_a_line_come_back(tmp_path, assert_same):
 
 def test_a_text_file_is_told_by_its_content(write):
     """Agatz's format or lines of places; of another one, and of an empty one, the message is as before."""
-    assert [instance.num_nodes for instance in read_instances(write("1 2 3 4\n5 6 7 8 9 10\n"))] == [2, 3]
-    assert read_instances(write(AGATZ))[0].num_nodes == 3
+    assert [instance.num_nodes for instance in PROBLEMS.read(write("1 2 3 4\n5 6 7 8 9 10\n"))] == [2, 3]
+    assert PROBLEMS.read(write(AGATZ))[0].num_nodes == 3
     with pytest.raises(DamagedFileError, match="line 1: expected an even number of coordinates, found 9"):
-        read_instances(write("1 2 3 4 5 6 7 8 9\n"))
+        PROBLEMS.read(write("1 2 3 4 5 6 7 8 9\n"))
     for text, says in (("2 16 480 3 30\n", "format of Agatz|two speeds"), ("", "found an empty file")):
         with pytest.raises(ValueError, match=says) as error:
-            read_instances(write(text))
+            PROBLEMS.read(write(text))
         assert not isinstance(error.value, DamagedFileError)
 
 
@@ -188,11 +188,11 @@ def test_where_nobody_can_be_flown_to_the_truck_drives_its_tour(folder, text):
 
 
 def test_a_folder_of_matrices_holds_both_problems_of_the_paper(folder):
-    problems = read_instances(folder / "nodes.csv")
+    problems = PROBLEMS.read(folder / "nodes.csv")
     assert [problem.max_flight for problem in problems] == [20, 40]
     (folder / "tau.csv").unlink()
     with pytest.raises(DamagedFileError, match=r"nodes.csv needs tau.csv beside it; give a whole folder"):
-        read_instances(folder / "nodes.csv")
+        PROBLEMS.read(folder / "nodes.csv")
 
 
 def test_published_matrices_are_read(published_folder):

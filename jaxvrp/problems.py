@@ -1,0 +1,124 @@
+"""Problems of a user's own: how an environment reads them from files, checks them, and writes plans for them."""
+
+from __future__ import annotations
+
+import abc
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from jaxvrp.episodes import Episode
+from jaxvrp.io import plan_files
+from jaxvrp.io.plan_files import Sheet, plan_sheets
+
+Problem = TypeVar("Problem")
+"""The type of a problem, as `read` gives it: with the names and units of its file, say."""
+
+
+class Inspection(NamedTuple):
+    """What a problem means to its reader, in the units of its file: `figures`, and `warnings` of what is absurd.
+
+    Each is a line; a warning names the field and the remedy.
+    """
+
+    figures: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+class Problems(abc.ABC, Generic[Problem]):
+    """The problems that an environment plays, in files. A subclass writes `read` and `plan`, and what else differs.
+
+    Attributes:
+        table: the key of a plan under which its table stands: a list of objects with at least the keys `columns`. A
+            `.csv` has a line for each, and each vehicle has a sheet. "": plans have no table, and are `.json` only.
+        columns: of the `.csv`.
+        vehicle: the column that names the vehicle; "": the table is one sheet.
+        environment: the registered name of the environment that problems are solved in unless another is named; None:
+            that with the toolbox.
+        is_stacked: whether `stack` makes one problem of several; else they are solved one by one.
+    """
+
+    table: str = ""
+    columns: tuple[str, ...] = ()
+    vehicle: str = ""
+    environment: str | None = None
+    is_stacked: bool = False
+
+    @abc.abstractmethod
+    def read(self, path: str | os.PathLike, **given: Any) -> Sequence[Problem]:
+        """All problems in a file; what is `given` takes the place of what is `assumed`.
+
+        Raises:
+            ValueError: a damaged file, or none of these; one line that names the file and the place.
+            OSError: it cannot be read.
+        """
+
+    def assumed(self, path: str | os.PathLike, **given: Any) -> Mapping[str, Any]:
+        """By name, what `read` assumes of a file that does not say it, or what is given instead."""
+        return {}
+
+    def parameters(self, problem: Problem, env: Any) -> dict[str, Any]:
+        """By keyword, what a problem sets of the environment's parameters.
+
+        Raises:
+            ValueError: it cannot be played in such an environment; one line.
+        """
+        return {}
+
+    def instance(self, problem: Problem, env: Any) -> Any:
+        """The instance for `Environment.reset_to` of an environment with these parameters."""
+        return problem
+
+    def weighed(self, problem: Problem, env: Any) -> Any:
+        """The environment that `train.solve` plans in: what is left undone costs more than any way."""
+        return env
+
+    def inspect(self, problem: Problem, env: Any) -> Inspection:
+        """What is said of a problem before it is played, where `env` has its parameters."""
+        return Inspection()
+
+    def solvers(self, problem: Problem, names: Sequence[str]) -> Sequence[str]:
+        """Those of the names of methods that can solve it, the best choice first."""
+        return names
+
+    def stack(self, problems: Sequence[Problem]) -> Problem:
+        """One problem of several, of any sizes, padded to the largest, with a leading axis.
+
+        `parameters`, `instance` and `weighed` take it, too.
+        """
+        raise NotImplementedError(f"{type(self).__name__} solves problems one by one")
+
+    @abc.abstractmethod
+    def plan(self, problem: Problem, episode: Episode) -> dict[str, Any]:
+        """The plan of an episode, a JSON object: events with vehicle, time, place.
+
+        It has at least `feasible`, whether it keeps all constraints and leaves nothing out, and `routes`, by vehicle
+        the stops in order. What makes it infeasible may stand in `reasons`, a list of lines, and totals for people in
+        `totals`, name -> words.
+        """
+
+    def recompute(self, problem: Problem, plan: Mapping[str, Any]) -> dict[str, Any]:
+        """The decisions of a plan and the numbers that follow from them alone, in NumPy, without the environment.
+
+        Raises:
+            ValueError: the plan breaks a constraint; one line.
+        """
+        raise NotImplementedError(f"{type(self).__name__} cannot check plans")
+
+    @property
+    def endings(self) -> tuple[str, ...]:
+        """Of the files that `write_plan` writes."""
+        return plan_files.ENDINGS if self.table else plan_files.ENDINGS[:1]
+
+    def write_plan(self, problem: Problem, path: str | os.PathLike, plan: Mapping[str, Any]) -> None:
+        """Write a plan, by the ending of the path.
+
+        Raises:
+            ValueError: another ending.
+            OSError: the file cannot be written.
+        """
+        plan_files.write_plan(path, plan, plan.get(self.table, ()), self.columns)
+
+    def sheets(self, problem: Problem, plan: Mapping[str, Any]) -> Sequence[Sheet]:
+        """A plan for people: a sheet for each vehicle."""
+        return plan_sheets(plan, self.table, self.vehicle)
