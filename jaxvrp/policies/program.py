@@ -27,7 +27,7 @@ from jaxvrp.io.arrays import MEMBER, MOST_ARRAYS
 from jaxvrp.io.command_line import UserError
 from jaxvrp.io.json_files import LARGEST_JSON, json_in
 from jaxvrp.io.machine_memory import in_words
-from jaxvrp.io.messages import printable, shown
+from jaxvrp.io.messages import cut, printable, shown
 from jaxvrp.io.whole_files import UnreadableError, read_bytes, write_whole
 from jaxvrp.policies.choice import likeliest_actions
 from jaxvrp.policies.environment import playing_environment
@@ -70,6 +70,7 @@ def write_program(policy: Policy, path: str | os.PathLike, values: Mapping[str, 
     program = jax.export.export(jax.jit(run), platforms=PLATFORMS)(*inputs).serialize()
     card = {
         "version": VERSION,
+        "jax": jax.__version__,
         "about": policy.about,
         "call": "program.call(state, memory) -> {action, logits, memory}; every array has a leading axis [batch]",
         "state": _described(shapes[0]),
@@ -109,7 +110,7 @@ def read_program(path: pathlib.Path, *, trust: bool) -> Policy:
             raise ValueError(f"another version wrote it ({shown(card['version'])}, not {VERSION})")
         refuse_dotted_paths(card["configuration"]["env"], path, "trust=True", trust=trust)
         env = playing_environment(card["configuration"], {})
-        exported = jax.export.deserialize(program)
+        exported = _exported(program, card.get("jax"))
         about = str(card["about"])
         (_, memory), _ = jax.tree.unflatten(exported.in_tree, exported.in_avals)
     except (UserError, ImportError):
@@ -127,6 +128,25 @@ def read_program(path: pathlib.Path, *, trust: bool) -> Policy:
         return {name: jnp.zeros((num_envs, *leaf.shape[1:]), leaf.dtype) for name, leaf in memory.items()}
 
     return Policy(env, jax.tree_util.Partial(decide), initial_memory, about)
+
+
+def _exported(program: bytearray, written_by: object) -> jax.export.Exported:
+    """A program that the JAX of a version serialized; None: of which version is unknown.
+
+    Raises:
+        ValueError: it is of another JAX, and this one does not read it.
+    """
+    try:
+        exported = jax.export.deserialize(program)
+        exported.mlir_module()  # a program of a later JAX would fail only here
+    except ImportError:
+        raise
+    except Exception as error:  # of all kinds, see `read_program`
+        if written_by == jax.__version__:
+            raise
+        writer = "another JAX" if written_by is None else f"JAX {cut(str(written_by))}"
+        raise ValueError(f"{writer} wrote it, which JAX {jax.__version__} does not read") from error
+    return exported
 
 
 def bounds_of(state: State) -> dict[str, tuple[int, int]]:

@@ -320,6 +320,28 @@ def test_mistakes_are_one_line(shipped, tmp_path):
         policy.act(jax.eval_shape(jaxvrp.make("vrpd_tw", num_drones=3, num_customers=3).reset, jax.random.key(0))[0])
 
 
+@pytest.mark.parametrize(
+    ("written_by", "says"),
+    [({"jax": "0.9.2"}, "JAX 0.9.2 wrote it"), ({}, "another JAX wrote it"), ({"jax": jax.__version__}, "expired")],
+)
+@pytest.mark.parametrize("refuses", ["deserialize", "mlir_module"])
+def test_a_program_of_another_jax_is_one_line(shipped, tmp_path, monkeypatch, refuses, written_by, says):
+    def refuse(*_):
+        raise ValueError("expired,\nin two lines")
+
+    monkeypatch.setattr(jax.export if refuses == "deserialize" else jax.export.Exported, refuses, refuse)
+    with zipfile.ZipFile(shipped) as written, zipfile.ZipFile(tmp_path / "other.jaxpolicy", "w") as file:
+        card = json.loads(written.read("policy.json"))
+        assert card.pop("jax") == jax.__version__
+        file.writestr("policy.json", json.dumps(card | written_by))
+        file.writestr("program", written.read("program"))
+    with pytest.raises(ValueError) as error:
+        jaxvrp.load_policy(tmp_path / "other.jaxpolicy")
+    assert says in str(error.value) and str(error.value).endswith("; export the policy anew")
+    assert (f"which JAX {jax.__version__} does not read" in str(error.value)) == (says != "expired")
+    assert "\n" not in str(error.value)
+
+
 def test_an_array_of_a_state_that_is_wrong_is_named(tmp_path):
     write_folder(tmp_path / "mlp", "mlp")
     policy = jaxvrp.load_policy(tmp_path / "mlp")
