@@ -17,10 +17,10 @@ from flax import struct
 
 from benchmarks.hindsight import whole_day
 from benchmarks.hindsight.whole_day import Routes, Row
-from jaxvrp.envs.dispatch.plans import Prepared, distance, prepare
 from jaxvrp.envs.dispatch.problem.instance import Instance
-from jaxvrp.envs.dispatch.replan import kept_first
-from jaxvrp.envs.dispatch.schedule import index_of
+from jaxvrp.envs.dispatch.routes.plans import Prepared, distance, prepare
+from jaxvrp.envs.dispatch.routes.replan import kept_first
+from jaxvrp.envs.dispatch.routes.schedule import index_of
 
 OUT, IN = 10, 16
 """The most requests that a round takes out, and that it tries to insert."""

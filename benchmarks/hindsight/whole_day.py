@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from jaxvrp.envs.dispatch.insertion import offers
-from jaxvrp.envs.dispatch.plans import Plans, Prepared, Request, distance
-from jaxvrp.envs.dispatch.schedule import index_of, sums
+from jaxvrp.envs.dispatch.routes.insertion import offers
+from jaxvrp.envs.dispatch.routes.plans import Plans, Prepared, Request, distance
+from jaxvrp.envs.dispatch.routes.schedule import index_of, sums
 
 WINDOW = 12
 """Stops of a ride's vehicle among which a request is inserted: those around its time."""

@@ -29,7 +29,7 @@ from jaxvrp.actor import Actor
 from jaxvrp.envs.dispatch.baselines.greedy import AcceptActor, CoverActor, ThresholdActor
 from jaxvrp.envs.dispatch.baselines.search import replanned
 from jaxvrp.envs.dispatch.env import Dispatch
-from jaxvrp.envs.dispatch.plans import LOAD
+from jaxvrp.envs.dispatch.routes.plans import LOAD
 from jaxvrp.envs.dispatch.rules import State
 from jaxvrp.envs.dispatch.scenarios import SCENARIOS
 from jaxvrp.episodes import play_episodes
@@ -202,7 +202,7 @@ def transfer(run: Any, args: argparse.Namespace, parameters: Mapping[str, Any]) 
 def fleets(env: Dispatch, count: int) -> State:
     """States `[count]` of days that `accept` drives, each at the first moment with its number of open requests.
 
-    These numbers are spread evenly over `OPEN`.
+    These numbers are spread evenly over `OPEN`. Where too few days reach theirs, others come with the most they have.
 
     Raises:
         UserError: there are too few such days.
@@ -220,14 +220,15 @@ def fleets(env: Dispatch, count: int) -> State:
     state, timestep = jax.jit(jax.vmap(env.reset_to))(instances)
     # A step of 7 spreads the numbers of a few days, too.
     wanted = OPEN[0] + 7 * np.arange(2 * count) % (OPEN[1] - OPEN[0] + 1)
-    found: dict[int, Any] = {}
+    most, found = np.full(2 * count, OPEN[0] - 1), dict[int, Any]()
     for _ in range(env.max_requests):
         state, timestep, opened = drive(state, timestep)
-        for day in set(np.flatnonzero((opened >= wanted) & (opened <= OPEN[1])).tolist()) - found.keys():
-            found[day] = jax.tree.map(lambda leaf, day=day: np.asarray(leaf[day]), state)
-        if len(found) == len(wanted):
+        is_nearer = (opened > most) & (opened <= OPEN[1]) & (most < wanted)
+        for day in np.flatnonzero(is_nearer).tolist():
+            most[day], found[day] = opened[day], jax.tree.map(lambda leaf, day=day: np.asarray(leaf[day]), state)
+        if (most >= wanted).all():
             break
-    chosen = [found[day] for day in sorted(found)[:count]]
+    chosen = [found[day] for day in sorted(found, key=lambda day: (most[day] < wanted[day], day))[:count]]
     if len(chosen) == count:
         return jax.tree.map(lambda *leaves: np.stack(leaves), *chosen)
     raise UserError(f"--fleets {count}: only {len(found)} days have {OPEN[0]} to {OPEN[1]} open requests; give fewer")

@@ -18,8 +18,8 @@ from jaxvrp.envs import darp, pcb, truck_drone
 from jaxvrp.envs.darp import pictures as draw_plan
 from jaxvrp.envs.darp.problem.instance import SCHEMA as INSTANCE_SCHEMA
 from jaxvrp.envs.darp.problem.instance import as_float32 as computed_instance
-from jaxvrp.envs.dispatch.moment import FORMAT as MOMENT_FORMAT
-from jaxvrp.envs.dispatch.moment import planned_rows
+from jaxvrp.envs.dispatch.moment.file import FORMAT as MOMENT_FORMAT
+from jaxvrp.envs.dispatch.moment.file import planned_rows
 from jaxvrp.envs.dispatch.plan import PROBLEMS as DISPATCH
 from jaxvrp.envs.dispatch.problem.day_file import FORMAT as DAY_FORMAT
 from jaxvrp.envs.dispatch.problem.instance import SCHEMA as DAY_SCHEMA

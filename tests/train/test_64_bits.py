@@ -15,8 +15,8 @@ import pytest
 import jaxvrp
 from benchmarks.hindsight import search as hindsight
 from jaxvrp.actor import RandomActor
-from jaxvrp.envs.dispatch import moment
 from jaxvrp.envs.dispatch.baselines import search
+from jaxvrp.envs.dispatch.moment import file as moment
 from jaxvrp.envs.dispatch.problem.instance import as_float32
 from jaxvrp.envs.pcb.baselines import annealing
 from jaxvrp.registry import players_of

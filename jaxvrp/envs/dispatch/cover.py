@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 
 from jaxvrp.envs.dispatch import rules
-from jaxvrp.envs.dispatch.plans import at_position, distance
 from jaxvrp.envs.dispatch.problem.instance import minute_of
+from jaxvrp.envs.dispatch.routes.plans import at_position, distance
 from jaxvrp.envs.dispatch.rules import State
 
 SOON = 1 / 30

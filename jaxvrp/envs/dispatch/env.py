@@ -12,9 +12,9 @@ from jaxvrp import fields
 from jaxvrp.entities import flat_box, flatten
 from jaxvrp.environment import Environment, select
 from jaxvrp.envs.dispatch import observation, rules
-from jaxvrp.envs.dispatch.plans import Plans, Prepared, prepare
 from jaxvrp.envs.dispatch.problem.instance import Instance, as_float32, pad
-from jaxvrp.envs.dispatch.replan import replan
+from jaxvrp.envs.dispatch.routes.plans import Plans, Prepared, prepare
+from jaxvrp.envs.dispatch.routes.replan import replan
 from jaxvrp.envs.dispatch.rules import State
 from jaxvrp.spaces import Box, ByKind, ByRole, Discrete, EntityKind, Feature, Pointer, Role
 

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxvrp.envs.dispatch import cover, rules
-from jaxvrp.envs.dispatch.plans import COLUMNS, DEADLINE, LOAD, distance
+from jaxvrp.envs.dispatch.routes.plans import COLUMNS, DEADLINE, LOAD, distance
 from jaxvrp.envs.dispatch.rules import State
 from jaxvrp.spaces import EntityKind, Feature, Place
 

@@ -9,18 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from jaxvrp.envs.dispatch import moment
-from jaxvrp.envs.dispatch.driven import DrivenDay, driven_day
+from jaxvrp.envs.dispatch.driven_day import DrivenDay, driven_day
 from jaxvrp.envs.dispatch.env import Dispatch
-from jaxvrp.envs.dispatch.moment import Moment
+from jaxvrp.envs.dispatch.moment import file as moment
+from jaxvrp.envs.dispatch.moment.file import Moment
 from jaxvrp.envs.dispatch.problem import day_file
 from jaxvrp.envs.dispatch.problem.cordeau import NOTICE, read_cordeau
 from jaxvrp.envs.dispatch.problem.day_file import REMEDY, NamedDay, day_in, read_days, unservable
 from jaxvrp.envs.dispatch.problem.inspection import inspect
 from jaxvrp.envs.dispatch.problem.instance import Instance
 from jaxvrp.envs.dispatch.problem.solution import Stop
+from jaxvrp.envs.dispatch.routes.schedule import planned_travel
 from jaxvrp.envs.dispatch.rules import State
-from jaxvrp.envs.dispatch.schedule import planned_travel
 from jaxvrp.episodes import Episode, whole
 from jaxvrp.io.json_files import read_json
 from jaxvrp.io.problem_files import UnknownFormatError, with_given

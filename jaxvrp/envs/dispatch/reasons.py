@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 
 from jaxvrp.envs.dispatch.env import DISPATCHER, DRIVER, Dispatch
-from jaxvrp.envs.dispatch.insertion import offers
-from jaxvrp.envs.dispatch.plans import DEADLINE, REQUEST, Plans, Prepared, Request
+from jaxvrp.envs.dispatch.routes.insertion import offers
+from jaxvrp.envs.dispatch.routes.plans import DEADLINE, REQUEST, Plans, Prepared, Request
 from jaxvrp.envs.dispatch.rules import State
 from jaxvrp.show.reasons import ALLOWED, Cause, Kind, Reasons, first_cause
 from jaxvrp.story import number

@@ -9,11 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from jaxvrp.envs.dispatch import plans as plans_module
-from jaxvrp.envs.dispatch import under_way
-from jaxvrp.envs.dispatch.insertion import Offers, insert, offers
-from jaxvrp.envs.dispatch.noise import Lateness
-from jaxvrp.envs.dispatch.plans import Begun, Plans, Prepared, Request
+from jaxvrp.envs.dispatch.routes import noisy_drive
+from jaxvrp.envs.dispatch.routes import plans as plans_module
+from jaxvrp.envs.dispatch.routes.insertion import Offers, insert, offers
+from jaxvrp.envs.dispatch.routes.noise import Lateness
+from jaxvrp.envs.dispatch.routes.plans import Begun, Plans, Prepared, Request
 
 
 class Totals(struct.PyTreeNode):
@@ -195,7 +195,7 @@ def _advance(
 ) -> tuple[Plans, Begun]:
     if prepared.factors is None:
         return plans_module.advance(prepared, plans, until, now)
-    return under_way.advance(prepared, plans, since, until, now)
+    return noisy_drive.advance(prepared, plans, since, until, now)
 
 
 def _added(total: Lateness | None, new: Lateness | None) -> Lateness | None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from jaxvrp.envs.dispatch.driven import DrivenDay, driven_day
+from jaxvrp.envs.dispatch.driven_day import DrivenDay, driven_day
 from jaxvrp.envs.dispatch.env import DISPATCHER, DRIVER, Dispatch
 from jaxvrp.envs.dispatch.problem.day_file import NamedDay
 from jaxvrp.envs.dispatch.problem.solution import Stop

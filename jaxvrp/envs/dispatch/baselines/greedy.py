@@ -9,7 +9,7 @@ from jaxvrp.actor import Carry, Memoryless
 from jaxvrp.environment import TimeStep
 from jaxvrp.envs.dispatch import cover
 from jaxvrp.envs.dispatch.env import DISPATCHER, DRIVER, Dispatch
-from jaxvrp.envs.dispatch.plans import distance
+from jaxvrp.envs.dispatch.routes.plans import distance
 from jaxvrp.envs.dispatch.rules import State, cheapest
 from jaxvrp.spaces import ByRole
 

@@ -13,9 +13,9 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from jaxvrp.envs.dispatch.plans import DEADLINE, DUE, EARLIEST, LOAD, Plans, Prepared, at_position, distance
-from jaxvrp.envs.dispatch.replan import FAR, Planned, where
-from jaxvrp.envs.dispatch.schedule import followed_by, in_order, index_of, least_from, least_until, sums
+from jaxvrp.envs.dispatch.routes.plans import DEADLINE, DUE, EARLIEST, LOAD, Plans, Prepared, at_position, distance
+from jaxvrp.envs.dispatch.routes.replan import FAR, Planned, where
+from jaxvrp.envs.dispatch.routes.schedule import followed_by, in_order, index_of, least_from, least_until, sums
 
 MOVES = 40
 """Moves of a round; they take about as long as a round of ruin and recreate."""
@@ -81,7 +81,7 @@ class _Rows(struct.PyTreeNode):
 
 
 class _Schedule(struct.PyTreeNode):
-    """Two plans; `before` to `legal` as in `jaxvrp.envs.dispatch.schedule.Positions`.
+    """Two plans; `before` to `legal` as in `jaxvrp.envs.dispatch.routes.schedule.Positions`.
 
     Attributes:
         before, after: `f32[2, 2, S + 1]`.
@@ -324,7 +324,7 @@ def _inserted(
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Two orders with one stop more each (-1: none) at its cheapest place, their travel, and if all promises are kept.
 
-    As in `jaxvrp.envs.dispatch.insertion`; a stop that noise has made late already lets nothing in before it.
+    As in `jaxvrp.envs.dispatch.routes.insertion`; a stop that noise has made late already lets nothing in before it.
     """
     index, size, slack = index_of(orders.shape[1] + 1), orders.shape[1], parcels.prepared.slack
     stop = jnp.take(parcels.stops, incoming, axis=1, mode="clip")[:, :, None]

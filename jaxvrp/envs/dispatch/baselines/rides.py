@@ -1,13 +1,13 @@
 """Ruin and recreate of rides, of many fleets side by side, by annealing.
 
 A move takes rides near each other out of the plans that vehicles have not begun, of passengers aboard their drop-offs,
-and inserts them one by one, in any order, by the exact test of `jaxvrp.envs.dispatch.insertion`, about where each costs
-least: the hotter, the more by chance (Gumbel noise, so vehicles are drawn by Boltzmann's law). It counts only if all
-have a place, and by Metropolis's rule.
+and inserts them one by one, in any order, by the exact test of `jaxvrp.envs.dispatch.routes.insertion`, about where
+each costs least: the hotter, the more by chance (Gumbel noise, so vehicles are drawn by Boltzmann's law). It counts
+only if all have a place, and by Metropolis's rule.
 
 Arrays end with the axis of B fleets, so that kernels compute a vector of fleets at once, and moves keep the schedules
 of all plans and compute those again that have changed. For sixteen fleets on one core, a move then takes about 18 us
-each, where a round of `jaxvrp.envs.dispatch.replan` takes 200.
+each, where a round of `jaxvrp.envs.dispatch.routes.replan` takes 200.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from jaxvrp.envs.dispatch.insertion import NEVER
-from jaxvrp.envs.dispatch.plans import DEADLINE, EARLIEST, LOAD, REQUEST, Plans, Prepared, distance
-from jaxvrp.envs.dispatch.replan import FAR, Planned
-from jaxvrp.envs.dispatch.schedule import in_order, index_of, planned_travel
+from jaxvrp.envs.dispatch.routes.insertion import NEVER
+from jaxvrp.envs.dispatch.routes.plans import DEADLINE, EARLIEST, LOAD, REQUEST, Plans, Prepared, distance
+from jaxvrp.envs.dispatch.routes.replan import FAR, Planned
+from jaxvrp.envs.dispatch.routes.schedule import in_order, index_of, planned_travel
 
 MOVES = 8
 """Moves of a round; they take about as long as a round of `parcels`."""

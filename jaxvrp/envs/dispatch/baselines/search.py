@@ -17,9 +17,9 @@ from flax import struct
 
 from jaxvrp.envs.dispatch.baselines import parcels, rides
 from jaxvrp.envs.dispatch.env import Dispatch
-from jaxvrp.envs.dispatch.plans import Plans, Prepared
-from jaxvrp.envs.dispatch.replan import Planned
-from jaxvrp.envs.dispatch.schedule import planned_travel
+from jaxvrp.envs.dispatch.routes.plans import Plans, Prepared
+from jaxvrp.envs.dispatch.routes.replan import Planned
+from jaxvrp.envs.dispatch.routes.schedule import planned_travel
 from jaxvrp.episodes import Episode
 from jaxvrp.players import Searched
 from jaxvrp.search.annealing import geometric

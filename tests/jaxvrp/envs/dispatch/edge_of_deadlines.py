@@ -4,8 +4,8 @@ import jax
 import numpy as np
 
 import jaxvrp
-from jaxvrp.envs.dispatch.plans import COLUMNS
 from jaxvrp.envs.dispatch.problem.instance import slack_of
+from jaxvrp.envs.dispatch.routes.plans import COLUMNS
 
 NUM_STEPS, ULPS, PAIRS = 12, np.arange(-3, 4, dtype=np.int32), 40
 NUM_DAYS = PAIRS * len(ULPS)

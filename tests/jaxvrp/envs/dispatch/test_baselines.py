@@ -12,8 +12,8 @@ from benchmarks.hindsight.whole_day import Row
 from jaxvrp import registry
 from jaxvrp.envs.dispatch import Stop, solution_report
 from jaxvrp.envs.dispatch.baselines.greedy import AcceptActor, CoverActor, ThresholdActor
-from jaxvrp.envs.dispatch.plans import prepare
 from jaxvrp.envs.dispatch.problem.instance import as_float32
+from jaxvrp.envs.dispatch.routes.plans import prepare
 from jaxvrp.episodes import play_episodes
 from jaxvrp.randomized import randomize
 from tests.jaxvrp.envs.dispatch.small_days import COUNT, DAYS, ENVS, FLEET, REQUESTS, each, padded, play

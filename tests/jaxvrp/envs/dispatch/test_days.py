@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import jaxvrp
-from jaxvrp.envs.dispatch import live, save, stack
+from jaxvrp.envs.dispatch import moment, save, stack
 from jaxvrp.envs.dispatch.baselines.greedy import AcceptActor
 from jaxvrp.envs.dispatch.env import DISPATCHER
 from jaxvrp.envs.dispatch.plan import PROBLEMS
@@ -273,7 +273,7 @@ def test_a_day_by_hand_is_the_day_that_was_known(scenario, noise):
     state, _ = start(known(1).instance)
     for count in range(2, 6):
         state = flax.serialization.from_bytes(state, flax.serialization.to_bytes(jax.device_get(state)))
-        state = live.with_requests(env, state, known(count))
+        state = moment.with_requests(env, state, known(count))
         state, _ = step(state, {role: chosen[count - 2, 0] for role, chosen in actions.items()})
         wanted = jax.tree.map(lambda leaf, count=count: leaf[count - 1, 0], states)
         for name in ("plans", "offers", "totals", "now"):
@@ -294,14 +294,14 @@ def test_plans_between_decisions(town):
     assert timestep.action_mask[DISPATCHER][0].tolist() == [True, True, True]
     none = {"vehicle": np.zeros(2, np.int32)}
     action = {DISPATCHER: np.int32([2]), **none}
-    plan = live.pending(day, live.decided(env, state, action))
+    plan = moment.pending(day, moment.decided(env, state, action))
     begin = [{"what": what, "request": "Ada", "begin": at} for what, at in (("pickup", 13.0), ("drop-off", 19.0))]
     assert plan == {"north": [], "south": begin}
     day = parse_day({**town, "requests": town["requests"][:2]})
-    state, _ = jax.jit(env.step)(live.with_requests(env, state, day), action)
-    assert not state.done and live.pending(day, state)["south"] == begin[1:], "what a vehicle drives to is committed"
+    state, _ = jax.jit(env.step)(moment.with_requests(env, state, day), action)
+    assert not state.done and moment.pending(day, state)["south"] == begin[1:], "what a vehicle drives to is committed"
     with pytest.raises(ValueError, match="does not fit into max_requests 8 and 2 vehicles"):
-        live.with_requests(env, state, parse_day({**town, "requests": [ride(str(i), 5) for i in range(9)]}))
+        moment.with_requests(env, state, parse_day({**town, "requests": [ride(str(i), 5) for i in range(9)]}))
 
 
 def test_a_large_day_is_read_in_linear_time_and_a_larger_one_is_refused_by_its_size(town, write):

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import jaxvrp
-from jaxvrp.envs.dispatch import live
-from jaxvrp.envs.dispatch import moment as moments
-from jaxvrp.envs.dispatch.insertion import offers
-from jaxvrp.envs.dispatch.moment import FORMAT, parse_moment
+from jaxvrp.envs.dispatch import moment as by_hand
+from jaxvrp.envs.dispatch.moment import file as moments
+from jaxvrp.envs.dispatch.moment.file import FORMAT, parse_moment
 from jaxvrp.envs.dispatch.problem.day_file import parse_day
-from jaxvrp.envs.dispatch.schedule import planned_travel
+from jaxvrp.envs.dispatch.routes.insertion import offers
+from jaxvrp.envs.dispatch.routes.schedule import planned_travel
 from jaxvrp.io.command_line import UserError
 from train import plan, solve
 
@@ -74,9 +74,9 @@ def driven(request):
 
 def test_a_moment_is_the_state_that_it_was_written_from(driven):
     content, day, state = driven
-    written = json.loads(json.dumps(live.moment_of(content, state)))
+    written = json.loads(json.dumps(by_hand.moment_of(content, state)))
     moment = parse_moment(written)
-    found, wanted = live.pending(day, moment), live.pending(day, state)
+    found, wanted = by_hand.pending(day, moment), by_hand.pending(day, state)
     assert found.keys() == wanted.keys() and any(wanted.values())
     for name, stops in wanted.items():
         for stop, other in zip(stops, found[name], strict=True):
@@ -93,7 +93,7 @@ def test_a_moment_is_the_state_that_it_was_written_from(driven):
 
 def test_the_command_plans_a_moment_again(driven, write, tmp_path, capsys):
     content, day, state = driven
-    path = write(json.dumps(live.moment_of(content, state)), "moment.json")
+    path = write(json.dumps(by_hand.moment_of(content, state)), "moment.json")
     out = tmp_path / "plan.json"
     solve.main([str(path), "--seconds", "0.2", "--out", str(out), str(tmp_path / "stops.csv")])
     found = json.loads(out.read_text())
@@ -101,7 +101,7 @@ def test_the_command_plans_a_moment_again(driven, write, tmp_path, capsys):
     assert found["method"] == "search" and found["feasible"] and found["travel"] <= before + 1e-3
     planned = sorted((stop["what"], stop["request"]) for stop in found["stops"])
     assert planned == sorted(
-        (stop["what"], stop["request"]) for stops in live.pending(day, state).values() for stop in stops
+        (stop["what"], stop["request"]) for stops in by_hand.pending(day, state).values() for stop in stops
     ), "nobody is dropped"
     assert all(stop["departs"] <= stop["begin"] and 0 <= stop["load"] <= 9 for stop in found["stops"])
     assert (tmp_path / "stops.csv").read_text().count("\n") == 1 + len(planned)
@@ -110,7 +110,7 @@ def test_the_command_plans_a_moment_again(driven, write, tmp_path, capsys):
 
 def test_planning_a_state_again_asks_all_vehicles_again(driven):
     _, _, state = driven
-    found = jax.device_get(live.replanned(state, jax.random.key(0), rounds=60))
+    found = jax.device_get(by_hand.replanned(state, jax.random.key(0), rounds=60))
     change = sum(
         sign * float(planned_travel(each.prepared, each.plans).sum()) for sign, each in ((1, found), (-1, state))
     )
@@ -157,7 +157,7 @@ def test_planning_a_state_again_asks_all_vehicles_again(driven):
 )
 def test_a_mistake_in_a_moment_is_one_line(damage, says, write):
     content = day_of()
-    written = json.loads(json.dumps(live.moment_of(content, after_eight()[1])))
+    written = json.loads(json.dumps(by_hand.moment_of(content, after_eight()[1])))
     assert len(written["vehicles"][0]["stops"]) > 3
     damage(written)
     with pytest.raises(UserError, match=says) as error:
@@ -167,7 +167,7 @@ def test_a_mistake_in_a_moment_is_one_line(damage, says, write):
 
 def test_what_a_moment_is_not_for_is_one_line(write, tmp_path):
     content = day_of()
-    path = write(json.dumps(live.moment_of(content, after_eight()[1])), "moment.json")
+    path = write(json.dumps(by_hand.moment_of(content, after_eight()[1])), "moment.json")
     with pytest.raises(UserError, match="no policy can play it"):
         solve.open_problem(path, run="dispatch_same_day")
     with pytest.raises(UserError, match="--method accept: there is none of that name"):
@@ -311,7 +311,7 @@ def test_noise_makes_nothing_late_that_a_moment_cannot_say(depot):
         choice = int(np.asarray(timestep.action_mask["dispatcher"][0]).nonzero()[0][-1])
         drivers = {} if depot else {"vehicle": np.zeros(2, np.int32)}
         state, timestep = step(state, {"dispatcher": np.int32([choice]), **drivers})
-        written = json.loads(json.dumps(live.moment_of(content, state)))
+        written = json.loads(json.dumps(by_hand.moment_of(content, state)))
         read = parse_moment(written)
         late += bool(moments.late(read))
         rows = moments.planned_rows(read)

@@ -7,12 +7,12 @@ import pytest
 
 import jaxvrp
 from jaxvrp.envs.dispatch import driven_stops, leg_factors, load, save, solution_report
-from jaxvrp.envs.dispatch.driven import driven_day
-from jaxvrp.envs.dispatch.noise import factors
+from jaxvrp.envs.dispatch.driven_day import driven_day
 from jaxvrp.envs.dispatch.problem.instance import as_float32, pad
-from jaxvrp.envs.dispatch.replan import replan
+from jaxvrp.envs.dispatch.routes.noise import factors
+from jaxvrp.envs.dispatch.routes.noisy_drive import begun_until, drive
+from jaxvrp.envs.dispatch.routes.replan import replan
 from jaxvrp.envs.dispatch.story import story_of
-from jaxvrp.envs.dispatch.under_way import begun_until, drive
 from jaxvrp.episodes import from_states, whole
 from tests.jaxvrp.envs.dispatch.small_days import COUNT, DAYS, ENVS, FLEET, NOISY, REQUESTS, each, padded, play, replay
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from jaxvrp.envs.dispatch.baselines import search
-from jaxvrp.envs.dispatch.insertion import insert, offers
-from jaxvrp.envs.dispatch.replan import replan
-from jaxvrp.envs.dispatch.schedule import planned_travel, rescheduled
+from jaxvrp.envs.dispatch.routes.insertion import insert, offers
+from jaxvrp.envs.dispatch.routes.replan import replan
+from jaxvrp.envs.dispatch.routes.schedule import planned_travel, rescheduled
 from tests.jaxvrp.envs.dispatch.brute_force import least_travel
 from tests.jaxvrp.envs.dispatch.small_days import COUNT, DAYS, ENVS, NOISY, each, padded, play
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from jaxvrp import show
-from jaxvrp.envs.dispatch.driven import driven_day, driven_stops
+from jaxvrp.envs.dispatch.driven_day import driven_day, driven_stops
 from jaxvrp.envs.dispatch.notebook import draw_state
 from jaxvrp.envs.dispatch.story import story_of
 from jaxvrp.episodes import from_states, whole

@@ -12,12 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxvrp.envs.dispatch.env import DISPATCHER, Dispatch, decide, prepared_day
-from jaxvrp.envs.dispatch.plans import LOAD, REQUEST, begun_by, distance, leaves
 from jaxvrp.envs.dispatch.problem.instance import Instance
 from jaxvrp.envs.dispatch.problem.solution import Leg, Report, Stop, minutes_between, place_of, solution_report
+from jaxvrp.envs.dispatch.routes.noisy_drive import begun_until, drive
+from jaxvrp.envs.dispatch.routes.plans import LOAD, REQUEST, begun_by, distance, leaves
+from jaxvrp.envs.dispatch.routes.schedule import positions
 from jaxvrp.envs.dispatch.rules import State, idle
-from jaxvrp.envs.dispatch.schedule import positions
-from jaxvrp.envs.dispatch.under_way import begun_until, drive
 from jaxvrp.episodes import follow
 
 STEPS = slice(-1), slice(1, None)

@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from jaxvrp.envs.dispatch.noise import Lateness, UnderWay
-from jaxvrp.envs.dispatch.plans import (
+from jaxvrp.envs.dispatch.routes.noise import Lateness, UnderWay
+from jaxvrp.envs.dispatch.routes.plans import (
     DEADLINE,
     DUE,
     EARLIEST,
@@ -25,7 +25,7 @@ from jaxvrp.envs.dispatch.plans import (
     drifted,
     without_first,
 )
-from jaxvrp.envs.dispatch.schedule import index_of
+from jaxvrp.envs.dispatch.routes.schedule import index_of
 
 
 class Drive(struct.PyTreeNode):

@@ -11,8 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from jaxvrp.envs.dispatch.least_late import Call, Course, cost, least_late
-from jaxvrp.envs.dispatch.plans import DEADLINE, LOAD, REQUEST, Plans, Prepared, begin, leaves, prepare, way_home
+from jaxvrp.envs.dispatch.moment.least_late import Call, Course, cost, least_late
 from jaxvrp.envs.dispatch.problem.day_file import (
     NOT_NEGATIVE,
     PLACE,
@@ -20,8 +19,9 @@ from jaxvrp.envs.dispatch.problem.day_file import (
     parse_day,
 )
 from jaxvrp.envs.dispatch.problem.instance import MINUTES_PER_HOUR, Instance, as_float32, slack_of
+from jaxvrp.envs.dispatch.routes.plans import DEADLINE, LOAD, REQUEST, Plans, Prepared, begin, leaves, prepare, way_home
+from jaxvrp.envs.dispatch.routes.schedule import rescheduled
 from jaxvrp.envs.dispatch.rules import State
-from jaxvrp.envs.dispatch.schedule import rescheduled
 from jaxvrp.io.json_files import plain, read_json
 from jaxvrp.io.messages import nearest
 from jaxvrp.io.problem_files import DamagedFileError

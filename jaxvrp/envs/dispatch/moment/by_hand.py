@@ -1,7 +1,4 @@
-"""A day that is driven by hand: requests that become known while it runs, and the plans between decisions.
-
-`pending` and `moment_of` write plans and whole states as JSON, see `jaxvrp.envs.dispatch.moment`.
-"""
+"""A day that is driven by hand: requests that become known while it runs, and the plans between decisions."""
 
 from __future__ import annotations
 
@@ -12,14 +9,11 @@ import jax.numpy as jnp
 
 from jaxvrp.envs.dispatch.baselines import search
 from jaxvrp.envs.dispatch.env import Dispatch, decide, prepared_day
-from jaxvrp.envs.dispatch.insertion import offers
-from jaxvrp.envs.dispatch.moment import moment_of, pending
 from jaxvrp.envs.dispatch.problem.day_file import NamedDay
+from jaxvrp.envs.dispatch.routes.insertion import offers
+from jaxvrp.envs.dispatch.routes.schedule import planned_travel
 from jaxvrp.envs.dispatch.rules import State
-from jaxvrp.envs.dispatch.schedule import planned_travel
 from jaxvrp.spaces import ByRole
-
-__all__ = ["decided", "moment_of", "pending", "replanned", "with_requests"]
 
 
 def with_requests(env: Dispatch, state: State, day: NamedDay) -> State:

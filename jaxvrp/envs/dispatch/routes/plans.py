@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from jaxvrp.envs.dispatch.noise import Factors, Lateness, UnderWay, factors
 from jaxvrp.envs.dispatch.problem.instance import MINUTES_PER_HOUR, Instance, slack_of
+from jaxvrp.envs.dispatch.routes.noise import Factors, Lateness, UnderWay, factors
 
 X, Y, EARLIEST, DEADLINE, LOAD, REQUEST, DUE = range(7)
 """Planes of a stop. LOAD is taken on, or less than 0 if left; DUE is when a stop without any delay would begin, or with

@@ -14,8 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from jaxvrp.envs.dispatch.plans import DEADLINE, LOAD, Plans, Prepared, Request, at_position, distance
-from jaxvrp.envs.dispatch.schedule import (
+from jaxvrp.envs.dispatch.routes.plans import DEADLINE, LOAD, Plans, Prepared, Request, at_position, distance
+from jaxvrp.envs.dispatch.routes.schedule import (
     Positions,
     followed_by,
     index_of,

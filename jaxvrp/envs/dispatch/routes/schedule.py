@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from jaxvrp.envs.dispatch.plans import (
+from jaxvrp.envs.dispatch.routes.plans import (
     DEADLINE,
     DUE,
     EARLIEST,

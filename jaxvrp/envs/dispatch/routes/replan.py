@@ -2,7 +2,7 @@
 
 A round takes requests out of the plans of all vehicles: those near one in place and time (Shaw 1998), or strings next
 to it in the plans that come nearest (Christiaens and Vanden Berghe 2020). It inserts them again one by one by the exact
-test of `jaxvrp.envs.dispatch.insertion`, each where it adds least travel, and counts only if all have a place again.
+test of `jaxvrp.envs.dispatch.routes.insertion`, each where it adds least travel, and counts only if all have a place.
 
 `replan`, of the environment's `replan_rounds`, keeps what is shorter; `jaxvrp.envs.dispatch.baselines.search` anneals,
 with moves that are cheaper for many fleets.
@@ -17,9 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from jaxvrp.envs.dispatch.insertion import insert, offers
-from jaxvrp.envs.dispatch.plans import COLUMNS, LOAD, REQUEST, Plans, Prepared, distance
-from jaxvrp.envs.dispatch.schedule import index_of, planned_travel, rescheduled
+from jaxvrp.envs.dispatch.routes.insertion import insert, offers
+from jaxvrp.envs.dispatch.routes.plans import COLUMNS, LOAD, REQUEST, Plans, Prepared, distance
+from jaxvrp.envs.dispatch.routes.schedule import index_of, planned_travel, rescheduled
 
 REMOVED = 3
 """Requests that a round of `replan` takes out, or as many as there are."""
