@@ -50,7 +50,9 @@ class NumpyTspDrone:
         else:
             self.truck_time = self.truck_distance = np.asarray(given.truck_time, np.float64)
             self.drone_time = self.drone_distance = np.asarray(given.drone_time, np.float64)
-        self.limit = float(given.max_flight) * (1 + SLACK)
+        self.limit, self.longest = float(given.max_flight) * (1 + SLACK), np.inf
+        if given.max_sortie is not None:
+            self.longest = (float(given.max_sortie) - float(given.recovery_time)) * (1 + SLACK)
         self.turn, self.truck, self.away, self.must_meet = "drone", 0, False, False
         self.served = ~self.exists
         self.served[0] = True
@@ -85,13 +87,15 @@ class NumpyTspDrone:
         mask = np.zeros(self.num_nodes + 2, bool)
         unserved = frozenset(np.flatnonzero(~self.served).tolist())
         if self.away:
-            mask[0] = not self.must_meet and self._can_meet(unserved, self.launch, self.customer, {})
+            later = self._can_meet(unserved, self.launch, self.customer, {})
+            mask[0] = not self.must_meet and later and self._in_time(self.truck, self.elapsed, unserved)
             mask[1] = self._in_range(self.launch, self.customer, self.truck)
             return mask
         mask[0] = True
         for node in unserved:
             may_fly = node != self.truck and not self.instance.no_fly[node]
-            mask[2 + node] = may_fly and self._can_meet(unserved - {node}, self.truck, node, {})
+            later = may_fly and self._can_meet(unserved - {node}, self.truck, node, {})
+            mask[2 + node] = later and self._sortie_ends(node, unserved - {node})
         return mask
 
     def _truck_mask(self) -> np.ndarray:
@@ -100,11 +104,45 @@ class NumpyTspDrone:
         if not self.away:
             mask[list(unserved or {0})] = True
             return mask
-        mask[list(self._ways(unserved, self.launch, self.customer, {}))] = True
+        for node in self._ways(unserved, self.launch, self.customer, {}):
+            arrival, left = self.elapsed + self.truck_time[self.truck, node], unserved - {node}
+            meets = self._in_range(self.launch, self.customer, node)
+            in_time = arrival <= self._due()
+            mask[node] = in_time and (meets or self._in_time(node, arrival, left))
         return mask
 
+    def _sortie_ends(self, customer: int, unserved: frozenset) -> bool:
+        """Whether a sortie from here to a customer can end within `max_sortie`."""
+        before = self.launch, self.customer
+        self.launch, self.customer = self.truck, customer
+        ends = self._in_time(self.truck, self._launch_time(self.truck), unserved)
+        self.launch, self.customer = before
+        return ends
+
+    def _launch_time(self, node: int) -> float:
+        at_depot = node == 0 and self.instance.depot_launch_time is not None
+        return float(self.instance.depot_launch_time if at_depot else self.instance.launch_time)
+
+    def _due(self) -> float:
+        """When both must be where they meet, on the clock that starts with the launch."""
+        return self._launch_time(self.launch) + self.longest
+
+    def _in_time(self, node: int, elapsed: float, unserved: frozenset) -> bool:
+        """Whether the truck, at a node, comes straight, or home over the last customer, to a meeting in time."""
+        if self.instance.max_sortie is None:
+            return True
+        everywhere = set(np.flatnonzero(self.exists).tolist()) - {self.customer}
+        ends = everywhere if self.allow_revisits else set(unserved) or {0}
+        ways = [(end, elapsed + self.truck_time[node, end]) for end in ends]
+        if len(unserved) == 1 and not self.allow_revisits:
+            (last,) = unserved
+            ways.append((0, elapsed + self.truck_time[node, last] + self.truck_time[last, 0]))
+        return any(time <= self._due() and self._in_range(self.launch, self.customer, end) for end, time in ways)
+
     def _in_range(self, launch: int, customer: int, node: int) -> bool:
-        return self.drone_distance[launch, customer] + self.drone_distance[customer, node] <= self.limit
+        there = self.drone_time[launch, customer] + self.drone_time[customer, node]
+        flight = self.drone_distance[launch, customer] + self.drone_distance[customer, node]
+        return flight <= self.limit and there <= self.longest
 
     def _ways(self, unserved: frozenset, launch: int, customer: int, known: dict) -> set[int]:
         """Nodes that the truck may drive to while the drone is away."""
@@ -157,7 +195,7 @@ class NumpyTspDrone:
         if action >= 2:
             self.away, self.launch, self.customer = True, self.truck, action - 2
             self.served[self.customer] = True
-            self.elapsed = float(self.instance.launch_time)
+            self.elapsed = self._launch_time(self.launch)
             self.airborne = self.elapsed + self.drone_time[self.launch, self.customer]
             self.totals["served_by_drone"] += 1
 
@@ -207,7 +245,7 @@ class NumpyTspDrone:
             self.truck_time[self.truck, 0] / self.horizon,
             self.pace_ratio,
             min(float(given.max_flight) / (4 * self.flight_unit), 1.0),
-            float(given.launch_time) / self.horizon,
+            self._launch_time(self.truck) / self.horizon,
             float(given.recovery_time) / self.horizon,
         )
         return np.array(numbers, np.float32)
@@ -229,7 +267,7 @@ class NumpyTspDrone:
         masks, nodes = self.masks(), np.arange(self.num_nodes)
         drone_at = self.customer if self.away else self.truck
         truck_leg, drone_leg = self.truck_time[self.truck], self.drone_time[drone_at]
-        reached = self.drone_distance[self.launch, self.customer] + self.drone_distance[self.customer] <= self.limit
+        reached = [self._in_range(self.launch, self.customer, node) for node in range(self.num_nodes)]
         present = np.array([self.exists[node] and not self._left_for_good(node) for node in range(self.num_nodes)])
         planes = [
             present,
@@ -238,7 +276,7 @@ class NumpyTspDrone:
             (nodes == self.customer) & self.away,
             (nodes == self.launch) & self.away,
             masks["drone"][2:] if self.turn == "drone" else masks["truck"],
-            reached & self.away & (nodes != self.customer),
+            np.array(reached) & self.away & (nodes != self.customer),
             truck_leg / self.horizon,
             drone_leg / self.horizon,
             (self.elapsed + truck_leg - self.airborne - drone_leg) / self.horizon * self.away,

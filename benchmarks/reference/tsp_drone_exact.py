@@ -12,11 +12,12 @@ from jaxvrp.envs.tsp_drone.problem.solution import TOLERANCE
 Floats = NDArray[np.float64]
 
 
-def exact_makespan(instance: Instance) -> float:
-    """The proven optimum, revisits allowed; time and memory grow as 3^n and 2^n n^2, so that n is at most about 13.
+def exact_makespan(instance: Instance, *, allow_revisits: bool = True) -> float:
+    """The proven optimum; time and memory grow as 3^n and 2^n n^2, so that n is at most about 13.
 
     Args:
         instance: one problem of n nodes, without padding.
+        allow_revisits: whether truck and drone may meet at nodes that are served already.
     """
     problem = Matrices(instance)
     count = len(problem.nodes)
@@ -26,6 +27,7 @@ def exact_makespan(instance: Instance) -> float:
     together[0, 0] = 0.0
     bits = 1 << np.arange(count)
     bits[0] = 0
+    is_depot = np.arange(count) == 0
     for served in range(0, full + 1, 2):
         here = together[served][:, None]
         rest = full & ~served
@@ -35,11 +37,12 @@ def exact_makespan(instance: Instance) -> float:
         added = rest
         while added:
             met = (here + sortie[added]).min(axis=0)
-            for node in np.flatnonzero(met < np.inf):
+            is_new = (bits & rest & ~added > 0) | (is_depot & (added == rest))
+            for node in np.flatnonzero((met < np.inf) & (is_new | allow_revisits)):
                 after = served | added | bits[node]
                 together[after, node] = min(together[after, node], met[node])
             added = (added - 1) & rest
-    return float((together[full] + np.where(np.arange(count) == 0, 0.0, problem.truck[:, 0])).min())
+    return float((together[full] + np.where(is_depot, 0.0, problem.truck[:, 0])).min())
 
 
 def _sorties(problem: Matrices, count: int) -> Floats:
@@ -56,7 +59,8 @@ def _sorties(problem: Matrices, count: int) -> Floats:
         time = problem.drone[:, customer, None] + problem.drone[customer]
         time = np.where(flight <= problem.max_flight * (1 + TOLERANCE), time, np.inf)
         sets = np.flatnonzero(~outside[:, customer])
-        both = np.maximum(truck[sets ^ (1 << customer)], time) + problem.launch_time + problem.recovery_time
+        both = np.maximum(truck[sets ^ (1 << customer)], time) + problem.recovery_time
+        both = np.where(both <= problem.max_sortie * (1 + TOLERANCE), both, np.inf) + problem.launch_time[:, None]
         least[sets] = np.minimum(least[sets], both)
     return np.where(outside[:, :, None] & outside[:, None, :], least, np.inf)
 

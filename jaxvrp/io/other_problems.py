@@ -9,6 +9,9 @@ from pathlib import Path
 NODES = "nodes.csv"
 """Of Murray & Chu: their files have one form for two problems, which the folders alone name."""
 
+PARALLEL = r"PDSTSP|^20140813T\d{6}$"
+"""Names of folders of their problem with parallel drones: of a part of the set, or of a problem, by its day."""
+
 HEAD = 8192
 """Bytes of a file that are looked at."""
 
@@ -44,7 +47,7 @@ def other_problem(path: str | os.PathLike) -> str | None:
     """
     if not Path(path).is_file():  # a pipe may have been read to its end
         return None
-    if Path(path).name == NODES and any("PDSTSP" in part.upper() for part in Path(path).resolve().parts):
+    if Path(path).name == NODES and any(re.search(PARALLEL, part.upper()) for part in Path(path).resolve().parts):
         return refusal(path, "PDSTSP")
     with Path(path).open("rb") as file:
         rows = file.read(HEAD).decode("latin-1").splitlines()

@@ -33,7 +33,15 @@ NODES: dict[str, ArrayField] = {
     **dict.fromkeys(("exists", "no_fly"), ArrayField("nodes", kind=bool, padding=False)),
     **dict.fromkeys(("truck_pace", "drone_pace", "max_flight", "launch_time", "recovery_time"), ArrayField()),
     **dict.fromkeys(("truck_time", "drone_time"), ArrayField("nodes", ("nodes",), optional=True)),
+    **dict.fromkeys(("depot_launch_time", "max_sortie"), ArrayField(optional=True)),
 }
+
+OPTIONAL = {
+    "truck_time": "matrices of times",
+    "depot_launch_time": "a depot_launch_time",
+    "max_sortie": "a max_sortie",
+}
+"""What a problem may be without, in words."""
 
 WINDOWS: dict[str, ArrayField] = {
     "demand": ArrayField("nodes"),
@@ -60,10 +68,13 @@ class Instance(struct.PyTreeNode):
         drone_pace: `f[]`, the drone's; the quotient of the two is the `alpha` of the literature.
         max_flight: `f[]`, most that both legs of a sortie may come to, waiting apart: map units, or the drone's time
             where that is given as a matrix; inf for no limit.
-        launch_time: `f[]`, what each launch adds to both clocks.
+        launch_time: `f[]`, what each launch adds to both clocks, but for `depot_launch_time`.
         recovery_time: `f[]`, what each meeting adds to both clocks.
         truck_time: `f[n, n]`, from row to column; None: distance times pace.
         drone_time: `f[n, n]`, likewise; None exactly where `truck_time` is.
+        depot_launch_time: `f[]`, what a launch at the depot adds; None: `launch_time`.
+        max_sortie: `f[]`, most time from the end of a launch to that of the recovery, waiting for the truck included;
+            None: no limit.
     """
 
     schema: ClassVar[arrays.Schema] = NODES
@@ -78,6 +89,8 @@ class Instance(struct.PyTreeNode):
     recovery_time: Any
     truck_time: Any = None
     drone_time: Any = None
+    depot_launch_time: Any = None
+    max_sortie: Any = None
 
     @property
     def num_nodes(self) -> int:
@@ -150,15 +163,17 @@ def checked(instance: Kind) -> Kind:
 
 
 def _check_numbers(instance: Instance) -> None:
-    paces, limits = ("truck_pace", "drone_pace"), ("truck_pace", "drone_pace", "max_flight")
+    paces, limits = ("truck_pace", "drone_pace"), ("truck_pace", "drone_pace", "max_flight", "max_sortie")
+    durations = "launch_time", "recovery_time", "depot_launch_time"
     for names, wanted, holds in (
         (limits, f"> 0, at least {LEAST:g}", lambda value: value >= LEAST),
-        (("launch_time", "recovery_time"), "0 or more", lambda value: 0 <= value < np.inf),
+        (durations, "0 or more", lambda value: 0 <= value < np.inf),
         (paces, "finite", np.isfinite),
     ):
         for name in names:
-            if not holds(getattr(instance, name)):
-                raise ValueError(f"{name} is {getattr(instance, name)}; it must be {wanted}")
+            value = getattr(instance, name)
+            if value is not None and not holds(value):
+                raise ValueError(f"{name} is {value}; it must be {wanted}")
 
 
 def as_float32(instance: Kind) -> Kind:
@@ -213,12 +228,13 @@ def stack(instances: Sequence[Kind]) -> Kind:
     """A batch `[E]` of problems of any sizes, padded to the largest, as NumPy arrays.
 
     Raises:
-        ValueError: some have matrices of times, and others have none; or they are of several kinds.
+        ValueError: some have what others have not, such as matrices of times; or they are of several kinds.
     """
     if len({type(instance) for instance in instances}) > 1:
         raise ValueError("some instances have time windows, others have none; stack those of one kind")
-    if len({instance.truck_time is None for instance in instances}) > 1:
-        raise ValueError("some instances have matrices of times, others have none; stack those of one kind")
+    for name, words in OPTIONAL.items():
+        if len({getattr(instance, name) is None for instance in instances}) > 1:
+            raise ValueError(f"some instances have {words}, others have none; stack those of one kind")
     return arrays.stack_arrays(instances[0].present_schema, instances)
 
 

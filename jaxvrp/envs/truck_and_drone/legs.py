@@ -53,6 +53,13 @@ def drone_distance(instance: Instance, start: Any, end: Any) -> jax.Array:
     return distance(instance, start, end) if instance.drone_time is None else drone_time(instance, start, end)
 
 
+def launch_time(instance: Instance, node: Any) -> jax.Array:
+    """What a launch at nodes `node` adds to both clocks, `f32[...]`, of the shape of `node`."""
+    if instance.depot_launch_time is None:
+        return instance.launch_time
+    return jnp.where(node == 0, instance.depot_launch_time, instance.launch_time)
+
+
 class Figures(struct.PyTreeNode):
     """What follows from one instance and is needed at every step."""
 

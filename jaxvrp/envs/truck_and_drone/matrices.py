@@ -17,7 +17,11 @@ class Matrices:
         self.nodes = set(np.flatnonzero(np.asarray(instance.exists)).tolist())
         self.no_fly = np.asarray(instance.no_fly)
         self.max_flight = float(instance.max_flight)
-        self.launch_time, self.recovery_time = float(instance.launch_time), float(instance.recovery_time)
+        self.recovery_time = float(instance.recovery_time)
+        self.max_sortie = np.inf if instance.max_sortie is None else float(instance.max_sortie)
+        self.launch_time = np.full(len(locs), float(instance.launch_time))  # by node
+        if instance.depot_launch_time is not None:
+            self.launch_time[0] = float(instance.depot_launch_time)
         if instance.truck_time is None:
             self.truck, self.drone = float(instance.truck_pace) * between, float(instance.drone_pace) * between
             self.flight = between
@@ -32,6 +36,7 @@ class Matrices:
         truck = float(self.truck[way[:-1], way[1:]].sum())
         if fly is None:
             return truck, truck, truck
-        truck += self.launch_time
-        drone = self.launch_time + float(self.drone[start, fly] + self.drone[fly, end])
+        launch = float(self.launch_time[start])
+        truck += launch
+        drone = launch + float(self.drone[start, fly] + self.drone[fly, end])
         return truck, drone, max(truck, drone) + self.recovery_time

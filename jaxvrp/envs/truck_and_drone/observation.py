@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxvrp.envs.truck_and_drone import rules
-from jaxvrp.envs.truck_and_drone.legs import drone_time, node_indices, truck_time
+from jaxvrp.envs.truck_and_drone.legs import drone_time, launch_time, node_indices, truck_time
 from jaxvrp.envs.truck_and_drone.operations import FIRST_SERVE
 from jaxvrp.envs.truck_and_drone.state import State
 from jaxvrp.rows import rows_at
@@ -101,7 +101,7 @@ def context(state: State, drone_mask: jax.Array) -> list[jax.Array]:
         rows_at(figures.truck_home, state.truck_node) * per_time,
         figures.pace_ratio,
         jnp.minimum(instance.max_flight / (LARGEST_RANGE * figures.flight_unit), 1.0),
-        instance.launch_time * per_time,
+        launch_time(instance, state.truck_node) * per_time,
         instance.recovery_time * per_time,
     ]
 

@@ -25,6 +25,7 @@ class Why(Kind):
     MEETS_TOO_FAR = "a meeting here is {amount} beyond the drone's range"
     MUST_MEET = "the truck waits here to meet the drone"
     NO_LATER = "the truck comes to no later node within the drone's range"
+    TOO_LATE = "no node to meet at would be reached within the longest sortie"
     CUSTOMERS_LEFT = "customers are left: {amount}"
     DRONES = "the drone is on its way there"
     TOO_FAR_TO_MEET = "a meeting there is {amount} beyond the drone's range"

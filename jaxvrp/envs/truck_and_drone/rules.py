@@ -14,6 +14,7 @@ from jaxvrp.envs.truck_and_drone.legs import (
     drone_distance,
     drone_time,
     figures_of,
+    launch_time,
     node_indices,
     truck_distance,
     truck_time,
@@ -90,15 +91,17 @@ def launch(state: Kind, customer: jax.Array) -> Kind:
     back = drone_distance(instance, customer, node_indices(instance))
     # Twice the slack of the mask: what it was sure of holds here, however the sum is rounded.
     limit = instance.max_flight * (1.0 + 2.0 * SLACK)
+    begin = launch_time(instance, state.truck_node)
+    in_range = (flight + back <= limit) & instance.exists & (node_indices(instance) != customer)
     return state.replace(
         served=state.served | (node_indices(instance) == customer),
         is_away=jnp.ones_like(state.is_away),
         launch_node=state.truck_node,
         drone_customer=customer,
-        truck_elapsed=instance.launch_time,
-        drone_elapsed=instance.launch_time + drone_time(instance, state.truck_node, customer),
+        truck_elapsed=begin,
+        drone_elapsed=begin + drone_time(instance, state.truck_node, customer),
         flight=flight,
-        in_range=(flight + back <= limit) & instance.exists & (node_indices(instance) != customer),
+        in_range=in_range,
         totals=totals.replace(served_by_drone=totals.served_by_drone + 1),
     )
 

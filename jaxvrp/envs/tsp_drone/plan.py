@@ -22,6 +22,7 @@ from jaxvrp.envs.truck_and_drone.plan import (
     way,
 )
 from jaxvrp.envs.tsp_drone.env import TspDrone
+from jaxvrp.envs.tsp_drone.problem import murray_chu
 from jaxvrp.envs.tsp_drone.problem.agatz import begins_like_agatz, read_agatz
 from jaxvrp.envs.tsp_drone.problem.instance import load
 from jaxvrp.envs.tsp_drone.problem.murray_chu import ENDURANCES, FILES, NODES, read_murray_chu
@@ -40,7 +41,7 @@ FORMATS = {
 }
 
 
-def _of_folder(folder: Path, endurance: float | None = None, **given: float) -> list[Instance]:
+def _of_folder(folder: Path, endurance: float | None = None, **given: Any) -> list[Instance]:
     if said := other_problem(folder / NODES):
         raise DamagedFileError(said)
     if missing := [name for name in FILES if not (folder / name).exists()]:
@@ -55,7 +56,7 @@ class TspDroneProblems(TruckAndDroneProblems[Instance]):
     def assumed(self, path: str | os.PathLike, **given: Any) -> dict[str, Any]:
         """What `read` assumes of a file that does not say it, or what is given instead."""
         if Path(path).name == NODES:
-            return with_given({"endurance": ENDURANCES, "launch_time": 1.0, "recovery_time": 1.0}, given)
+            return murray_chu.assumed(**given)
         is_of_lines = Path(path).suffix.lower() == ".txt" and is_one_line(path)
         return with_given({"alpha": 2.0} if is_of_lines else {}, given)
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxvrp.envs.truck_and_drone.legs import drone_distance
 from jaxvrp.envs.truck_and_drone.reasons import Why, causes
 from jaxvrp.envs.tsp_drone.env import TspDrone
-from jaxvrp.envs.tsp_drone.rules import SLACK, State, nodes_ahead, way_back
+from jaxvrp.envs.tsp_drone.rules import SLACK, State, in_time, keeps_time, meets_later, way_back
 from jaxvrp.show.reasons import Candidates, Cause, Reasons, first_cause
 
 
@@ -25,7 +25,7 @@ def explain(state: State, *, allow_revisits: bool) -> dict[str, Cause]:
     # How far a meeting at each node is beyond the range of the drone that is away.
     excess = state.flight + drone_distance(instance, state.drone_customer, nodes) - instance.max_flight
     decides_in_the_air = state.is_drones_turn & state.is_away
-    is_last = ~(allow_revisits | (state.in_range & nodes_ahead(state)).any())
+    is_last = ~meets_later(state, allow_revisits=allow_revisits)
     stay = first_cause(
         [(decides_in_the_air & state.must_meet, Why.MUST_MEET, 0.0), (decides_in_the_air & is_last, Why.NO_LATER, 0.0)],
         (1,),
@@ -48,6 +48,10 @@ def _of_customers(state: State, nodes: jax.Array, allow_revisits: bool) -> Candi
     """Of the drone's actions to fly to customers."""
     instance, back = state.instance, way_back(state, allow_revisits=allow_revisits)
     flight = drone_distance(instance, state.truck_node, nodes) + back
+    if instance.max_sortie is None:
+        late = jnp.zeros_like(state.served)
+    else:
+        late = ~in_time(state, allow_revisits=allow_revisits)
     return [
         (~state.is_drones_turn, Why.OTHERS_TURN, 0.0),
         (state.is_away, Why.AWAY, 0.0),
@@ -57,6 +61,7 @@ def _of_customers(state: State, nodes: jax.Array, allow_revisits: bool) -> Candi
         (instance.no_fly, Why.NO_FLY, 0.0),
         (~jnp.isfinite(back), Why.NO_MEETING, 0.0),
         (flight > instance.max_flight * (1.0 + SLACK), Why.FLIGHT_TOO_LONG, flight - instance.max_flight),
+        (late, Why.TOO_LATE, 0.0),
     ]
 
 
@@ -65,6 +70,10 @@ def _of_nodes(state: State, nodes: jax.Array, excess: jax.Array, allow_revisits:
     left = jnp.sum(~state.served)
     visited = state.served & ~((nodes == 0) & (left == 0))
     meets = state.is_away & allow_revisits
+    if state.instance.max_sortie is None:
+        late = jnp.zeros_like(state.served)
+    else:
+        late = state.is_away & ~keeps_time(state, allow_revisits=allow_revisits)
     return [
         (state.is_drones_turn & (nodes != 0), Why.OTHERS_TURN, 0.0),
         (state.is_drones_turn, Why.ALLOWED, 0.0),
@@ -73,4 +82,5 @@ def _of_nodes(state: State, nodes: jax.Array, excess: jax.Array, allow_revisits:
         (meets & state.served & ~state.in_range, Why.TOO_FAR_TO_MEET, excess),
         (~meets & visited & (nodes == 0), Why.CUSTOMERS_LEFT, left),
         (~meets & visited, Why.SERVED, 0.0),
+        (late, Why.TOO_LATE, 0.0),
     ]

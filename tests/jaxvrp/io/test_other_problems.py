@@ -80,6 +80,9 @@ def test_a_file_of_a_format_that_is_read_is_no_other_problem(text, tmp_path):
 
 
 def test_drones_that_shuttle_from_the_depot_are_known_by_the_name_of_their_folder(tmp_path):
+    (tmp_path / "20140813T111604").mkdir()
+    (tmp_path / "20140813T111604" / "nodes.csv").write_text("")
+    assert "(PDSTSP)" in other_problem(tmp_path / "20140813T111604" / "nodes.csv")
     folder = tmp_path / "PDSTSP_10" / "1"
     folder.mkdir(parents=True)
     (folder / "nodes.csv").write_text("0, 1, 1, 0.4\n1, 2, 2, 0\n2, 1, 1, 0\n")

@@ -83,8 +83,9 @@ def check(instance: Instance) -> None:
         ValueError: one line with what is wrong, at which node, and the remedy.
     """
     instance = checked(instance)
-    if instance.truck_time is not None or np.isfinite(instance.max_flight):
-        raise ValueError("time windows need coordinates and an endurance; give neither matrices nor a max_flight")
+    if np.isfinite(instance.max_flight) or any(getattr(instance, name) is not None for name in shared.OPTIONAL):
+        others = ", ".join(("max_flight", *shared.OPTIONAL))
+        raise ValueError(f"time windows need coordinates and an endurance; give none of {others}")
     refuse_where(~np.isfinite(instance.opens), "opens of node {} is not finite; give that of the depot for none")
     for name in ("demand", "service"):
         values = getattr(instance, name)

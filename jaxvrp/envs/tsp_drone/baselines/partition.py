@@ -37,6 +37,8 @@ class Times(struct.PyTreeNode):
     launch: jax.Array  # `f32[I]`
     recovery: jax.Array  # `f32[I]`
     customers: jax.Array  # `i32[I]`, how many exist
+    depot_launch: jax.Array | None  # `f32[I]`, see `Instance`
+    most_driven: jax.Array | None  # `f32[I]`, the truck's time in a sortie, by `Instance.max_sortie`
 
     @property
     def num_nodes(self) -> int:
@@ -53,14 +55,21 @@ def make_times(instances: Instance) -> Times:
         pace = 1.0 if instance.drone_time is not None else instance.drone_pace
         barred = instance.no_fly | ~instance.exists | (nodes == 0)
         flights = drone_time(instance, nodes[:, None], nodes)
+        longest, most_driven = instance.max_flight * pace, None
+        if instance.max_sortie is not None:
+            most_driven = instance.max_sortie - instance.recovery_time
+            longest = jnp.minimum(longest, most_driven)
+            most_driven *= 1.0 + SLACK
         return Times(
             truck=truck_time(instance, nodes[:, None], nodes).ravel(),
             drone=jnp.where(nodes[:, None] == nodes, jnp.inf, flights).ravel(),
             barred=jnp.where(barred, jnp.inf, 0.0).astype(jnp.float32),
-            longest=instance.max_flight * pace * (1.0 + SLACK),
+            longest=longest * (1.0 + SLACK),
             launch=instance.launch_time,
             recovery=instance.recovery_time,
             customers=instance.exists[1:].sum(dtype=jnp.int32),
+            depot_launch=instance.depot_launch_time,
+            most_driven=most_driven,
         )
 
     return jax.vmap(times)(instances)
@@ -129,7 +138,8 @@ def _operations(times: Times, tours: jax.Array, of: jax.Array, window: int) -> t
     saved = jnp.pad(jnp.concatenate([nothing, legs[:-1] + legs[1:] - short, nothing]), [(window, 0), (0, 0)])
     barred = jnp.pad(times.barred[of, tours], [(window, 0), (0, 0)], constant_values=jnp.inf)
     start = np.arange(count)[:, None] + np.arange(window)
-    flights = _between(times.drone, jnp.pad(tours, [(window, 0), (0, 0)])[start], tours[:, None], of)
+    origins = jnp.pad(tours, [(window, 0), (0, 0)])[start]
+    flights = _between(times.drone, origins, tours[:, None], of)
     flights = jnp.where((start >= window)[..., None], flights, jnp.inf)
     around = jnp.pad(flights, [(window, 0), (0, window), (0, 0)], constant_values=jnp.inf)
     longest = times.longest[of]
@@ -144,10 +154,16 @@ def _operations(times: Times, tours: jax.Array, of: jax.Array, window: int) -> t
     for back in range(1, window):
         there = slice(window - back, window - back + count)
         flight = around[there, back : back + window] + flights[:, window - back, None]
-        cost = jnp.maximum(truck - saved[there, None], flight) + barred[there, None]
+        driven = truck - saved[there, None]
+        cost = jnp.maximum(driven, flight) + barred[there, None]
         cost = jnp.where(flight <= longest, cost, jnp.inf)
+        if times.most_driven is not None:
+            cost = jnp.where(driven <= times.most_driven[of], cost, jnp.inf)
         least, least_back = jnp.minimum(cost, least), jnp.where(cost < least, back, least_back)
-    sorties = least + times.launch[of] + times.recovery[of]
+    launch = times.launch[of]
+    if times.depot_launch is not None:
+        launch = jnp.where(origins == 0, times.depot_launch[of], launch)
+    sorties = least + launch + times.recovery[of]
     # An operation of one leg is a ride, all others are sorties.
     return sorties.at[:, -1].set(truck[:, -1]), least_back.at[:, -1].set(0)
 

@@ -21,6 +21,8 @@ def make_instance(
     recovery_time: float = 0.0,
     truck_time: ArrayLike | None = None,
     drone_time: ArrayLike | None = None,
+    depot_launch_time: float | None = None,
+    max_sortie: float | None = None,
 ) -> Instance:
     """A checked problem of one's own, as NumPy arrays.
 

@@ -13,7 +13,18 @@ from jaxvrp.envs.truck_and_drone.operations import Operation
 from jaxvrp.envs.truck_and_drone.ways import DRONE, TRUCK, Leg, Service, Wait, Ways, is_wait
 from jaxvrp.io.violations import Violation, summary, violations_of
 
-CONSTRAINTS = ("unserved", "unknown_node", "chain", "open_tour", "duplicates", "meeting", "revisits", "no_fly", "range")
+CONSTRAINTS = (
+    "unserved",
+    "unknown_node",
+    "chain",
+    "open_tour",
+    "duplicates",
+    "meeting",
+    "revisits",
+    "no_fly",
+    "range",
+    "endurance",
+)
 """What is checked, in the order of a report:
 
 - unserved: a customer that neither truck nor drone serves; counts nodes.
@@ -26,6 +37,7 @@ CONSTRAINTS = ("unserved", "unknown_node", "chain", "open_tour", "duplicates", "
   all are served; without `allow_revisits` also to meet the drone.
 - no_fly: a customer that the drone may not serve.
 - range: a sortie longer than `max_flight`; named by its customer.
+- endurance: a sortie, with waiting and recovery, longer than `max_sortie`; named by its customer.
 """
 
 
@@ -81,7 +93,7 @@ def solution_report(
     if np.ndim(instance.exists) != 1:
         raise ValueError(f"exists has shape {np.shape(instance.exists)}; give one instance of the batch at a time")
     problem = Matrices(instance)
-    longest = problem.max_flight * (1 + TOLERANCE)
+    longest, most = problem.max_flight * (1 + TOLERANCE), problem.max_sortie * (1 + TOLERANCE)
     found: dict[str, list[int]] = {name: [] for name in CONSTRAINTS}
     known = tuple(_known(operations, problem, found))
     _check_tour(known, problem, allow_revisits, found)
@@ -91,6 +103,11 @@ def solution_report(
         fly for start, fly, end in sorties if problem.flight[start, fly] + problem.flight[fly, end] > longest
     ]
     times = np.array([problem.times(operation) for operation in known], np.float64).reshape(-1, 3)
+    found["endurance"] = [
+        each.fly
+        for each, (_, _, whole) in zip(known, times.tolist(), strict=True)
+        if each.fly is not None and whole - problem.launch_time[each.start] > most
+    ]
     end = np.cumsum(times[:, 2])
     begin = end - times[:, 2]
     arrivals = begin[:, None] + times[:, :2]
@@ -130,7 +147,7 @@ def _ways(problem: Matrices, operations: Sequence[Operation], begin: np.ndarray,
 
 def _legs(problem: Matrices, operation: Operation, begin: float) -> Iterator[Leg]:
     start, end, fly, internal = operation
-    leave = begin if fly is None else begin + problem.launch_time
+    leave = begin if fly is None else begin + float(problem.launch_time[start])
     clock, here, aboard = leave, start, (DRONE,) if fly is None else ()
     for node in (*internal, end):
         if node != here:

@@ -173,10 +173,26 @@ def test_matrices_of_murray_and_chu_line_by_line(folder):
     np.testing.assert_array_equal(instance.truck_time, [[0, 8, 9], [8, 0, 18], [9, 18, 0]])
     np.testing.assert_array_equal(instance.drone_time, [[0, 4, 5], [4, 0, 6], [5, 6, 0]])
     assert instance.no_fly.tolist() == [False, False, True]
-    assert (instance.max_flight, instance.launch_time, instance.recovery_time) == (20, 1, 1)
-    # Truck 0-2-0 while the drone serves 1: 1 + max(18, 8) + 1.
+    assert (instance.max_flight, instance.launch_time, instance.recovery_time) == (19, 1, 1)
+    assert (instance.depot_launch_time, instance.max_sortie) == (0, None)
+    # Truck 0-2-0 while the drone serves 1: max(18, 8) + 1.
     report = solution_report(instance, [Operation(0, 0, 1, (2,))], strict=True)
-    assert report.cost == 20.0
+    assert report.cost == 19.0
+
+
+def test_the_rules_of_murray_and_chu_are_parameters(folder):
+    plan = [Operation(0, 0, 1, (2,))]
+    of_flights = read_murray_chu(folder, endurance=20, endurance_counts="flight", depot_launch_time=1)
+    assert (of_flights.max_flight, of_flights.max_sortie) == (20, None)
+    assert solution_report(of_flights, plan, strict=True).cost == 20.0
+    whole = {"endurance_counts": "flight, waiting and recovery"}
+    assert solution_report(read_murray_chu(folder, endurance=19, **whole), plan, strict=True).cost == 19.0
+    too_short = solution_report(read_murray_chu(folder, endurance=18.9, **whole), plan)
+    assert too_short.summary() == "endurance 1 (first node 1)"
+    with pytest.raises(ValueError, match="endurance_counts is 'wait'; it must be one of: flight; flight and recovery; "):
+        PROBLEMS.assumed(folder / "nodes.csv", endurance_counts="wait")
+    with pytest.raises(ValueError, match="endurance is 1, and a recovery takes 1; give a longer one"):
+        read_murray_chu(folder, endurance=1)
 
 
 @pytest.mark.parametrize("text", ["", "\n", ",,\nEOF\n"])

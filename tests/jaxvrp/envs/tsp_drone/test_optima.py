@@ -13,9 +13,12 @@ from jaxvrp.envs.tsp_drone import (
     make,
     make_instance,
     operations_to_actions,
+    read_murray_chu,
     solution_report,
     stack,
 )
+from jaxvrp.envs.tsp_drone.problem.murray_chu import COUNTS, ENDURANCES
+from tests.jaxvrp.envs.tsp_drone.test_annealing import searched
 
 
 def happening(operations):
@@ -73,6 +76,50 @@ def test_the_programme_over_subsets_agrees_with_all_plans(seed):
     limits = {"max_flight": 90.0, "no_fly": [0, 0, 0, 0, 1], "launch_time": 3.0, "recovery_time": 2.0}
     instance = random_instance(seed, **limits)
     assert exact_makespan(instance) == pytest.approx(least_makespan(instance))
+
+
+@pytest.mark.parametrize("allow_revisits", [True, False])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_programme_knows_sorties_as_a_whole(seed, allow_revisits):
+    limits = {"launch_time": 9.0, "depot_launch_time": 0.0, "recovery_time": 3.0, "max_sortie": 75.0}
+    instance = random_instance(seed, **limits)
+    least = exact_makespan(instance, allow_revisits=allow_revisits)
+    assert least == pytest.approx(least_makespan(instance, allow_revisits=allow_revisits))
+    assert least > exact_makespan(instance.replace(max_sortie=None), allow_revisits=allow_revisits) - 1e-9
+
+
+STATED = {
+    "20140810T123437v3": (40, 53.6868),
+    "20140810T123437v4": (20, 67.464040),
+    "20140810T123443v1": (40, 55.492922),
+    "20140810T123443v4": (20, 90.143905),
+}
+"""By file, an endurance, and the objective beside it (`FSTSP_OFV.csv`, which does not say which; others are no optima)."""
+
+
+@pytest.fixture(scope="module")
+def sidekicks(published_folder):
+    """The folders of Murray and Chu with ten customers."""
+    return sorted((published_folder("fstsp_murray_chu") / "fstsp_murray_chu" / "FSTSP_10").iterdir())
+
+
+def test_stated_objectives_are_the_optima_under_the_published_rules(sidekicks):
+    known = [folder for folder in sidekicks if folder.name in STATED]
+    assert known
+    for folder in known:
+        endurance, objective = STATED[folder.name]
+        instance = read_murray_chu(folder, endurance=endurance)
+        assert exact_makespan(instance, allow_revisits=False) == pytest.approx(objective, abs=5e-5), folder.name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("counts", COUNTS)
+def test_the_search_finds_the_optimum_of_every_file_of_ten_customers(sidekicks, counts, share):
+    problems = list(itertools.product(sidekicks, ENDURANCES))
+    for folder, endurance in problems[:: len(problems) // share(len(problems))]:
+        instance = read_murray_chu(folder, endurance=endurance, endurance_counts=counts)
+        found = searched(instance, 1.0, allow_revisits=False).cost
+        assert found == pytest.approx(exact_makespan(instance, allow_revisits=False), rel=1e-5), (folder, endurance)
 
 
 def random_instance(seed, nodes=5, **parameters):

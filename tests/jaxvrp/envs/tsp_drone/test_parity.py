@@ -22,6 +22,8 @@ CASES = {
     "short flights": (7, {}, "rich", 240),
     "short flights, no revisits": (7, {"allow_revisits": False, "reward": "sparse"}, "rich", 240),
     "matrices": (6, {}, "matrices", 120),
+    "sorties": (7, {}, "sorties", 120),
+    "sorties, no revisits": (7, {"allow_revisits": False}, "sorties", 240),
 }
 STATE = {
     "truck_node": "truck",
@@ -46,6 +48,8 @@ def drawn_instance(rng, num_nodes, kind):
     if kind == "matrices":
         truck, drone = rng.uniform(5, 50, (2, count, count)) * (1 - np.eye(count))
         times = {"truck_time": truck, "drone_time": drone}
+    if kind == "sorties":
+        times = {"depot_launch_time": rng.uniform(0, 3), "max_sortie": rng.choice([rng.uniform(8, 40), np.inf])}
     return make_instance(
         rng.uniform(-10, 10, (count, 2)),
         truck_pace=rng.uniform(0.5, 2),
@@ -97,7 +101,7 @@ def observed(states, timesteps):
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.slow("one customer", "one node", "matrices", "short flights", "short flights, no revisits")
+@pytest.mark.slow("one customer", "one node", "matrices", "short flights", "short flights, no revisits", "sorties")
 def test_every_step_agrees_with_the_reference(name, share):
     num_nodes, parameters, kind, episodes = CASES[name]
     env = jaxvrp.make("tsp_drone", num_nodes=num_nodes, **parameters)

@@ -65,6 +65,17 @@ def test_limits_of_the_drone(instance):
     assert solution_report(instance.replace(max_flight=np.float64(10)), GOOD).feasible
 
 
+def test_a_launch_at_the_depot_and_a_sortie_as_a_whole(instance):
+    rules = {"launch_time": 1.0, "depot_launch_time": 0.0, "recovery_time": 2.0, "max_sortie": 8.0}
+    instance = instance.replace(**{name: np.float64(value) for name, value in rules.items()})
+    # As above, 4 + 2; 2; 1 + 6 + 2, of which the launch is no part of the sortie: 8.
+    report = solution_report(instance, GOOD, strict=True)
+    assert report.end.tolist() == [6, 8, 17]
+    assert [leg.leave for leg in report.ways.legs if leg.who == "drone"] == [0, 1.5, 9, 10]
+    shorter = solution_report(instance.replace(max_sortie=np.float64(7.9)), GOOD)
+    assert shorter.violations["endurance"].first_node == 4 and shorter.summary() == "endurance 1 (first node 4)"
+
+
 def test_revisits_may_be_forbidden(instance):
     loops = [Operation(0, 0, 1), Operation(0, 2), Operation(2, 0, 3, (4,))]
     assert solution_report(instance, loops).feasible
