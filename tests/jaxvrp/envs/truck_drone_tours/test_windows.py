@@ -68,7 +68,7 @@ def test_fields_of_time_windows_are_all_there_or_none():
         make_instance(LOCS, **{name: value for name, value in FIELDS.items() if name != "service"})
     with pytest.raises(ValueError, match="load is no field of an instance"):
         make_instance(LOCS, load=3)
-    with pytest.raises(ValueError, match="give neither matrices nor a max_flight"):
+    with pytest.raises(ValueError, match="give none of max_flight, truck_time, depot_launch_time, max_sortie"):
         make_instance(LOCS, max_flight=3, **FIELDS)
 
 
