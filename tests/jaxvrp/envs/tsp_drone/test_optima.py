@@ -94,7 +94,7 @@ STATED = {
     "20140810T123443v1": (40, 55.492922),
     "20140810T123443v4": (20, 90.143905),
 }
-"""By file, an endurance, and the objective beside it (`FSTSP_OFV.csv`, which does not say which; others are no optima)."""
+"""By file, an endurance, and the objective in `FSTSP_OFV.csv`, which does not say which; other files have no optimum."""
 
 
 @pytest.fixture(scope="module")
