@@ -29,6 +29,10 @@ SCALARS = {bool: bool, int: numbers.Integral, float: numbers.Real, str: str}
 """Types of fields that are checked, and what is accepted for them."""
 
 
+ABSENT: Any = None
+"""An attribute of a class that has no such parameter; a subclass may make it one."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Range:
     """Bounds of a number: `minimum <= x <= maximum` and `x > above`; None is unbounded but finite, inf allows inf."""

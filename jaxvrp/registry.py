@@ -74,12 +74,12 @@ _ENTRIES: dict[str, dict[str, Entry]] = {
         "flying_sidekicks": _shipped("flying_sidekicks", (".csv", ".npz"), num_roles=1),
         "truck_drone_tours": _shipped("truck_drone_tours", (".csv", ".npz"), num_roles=2),
         "tsp_drone": _shipped("tsp_drone", (".txt", ".npz"), num_roles=2),
-        "vrpd_tw": Entry("jaxvrp.envs.truck_drone.scenarios.vrpd_tw:make", num_roles=2),
+        "vrpd_tw": Entry("jaxvrp.envs.truck_drone.scenarios:make_vrpd_tw", num_roles=2),
     },
     "scenario": {
-        "truck_drone_basic": Entry("jaxvrp.envs.truck_drone.scenarios.truck_drone_basic:TruckDroneBasic"),
-        "truck_drone_same_day": Entry("jaxvrp.envs.truck_drone.scenarios.truck_drone_same_day:TruckDroneSameDay"),
-        "vrpd_tw": Entry("jaxvrp.envs.truck_drone.scenarios.vrpd_tw:VrpdTw"),
+        "truck_drone_basic": Entry("jaxvrp.envs.truck_drone.scenarios:TruckDroneBasic"),
+        "truck_drone_same_day": Entry("jaxvrp.envs.truck_drone.scenarios:TruckDroneSameDay"),
+        "vrpd_tw": Entry("jaxvrp.envs.truck_drone.scenarios:VrpdTw"),
     },
 }
 

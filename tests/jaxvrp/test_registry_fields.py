@@ -16,7 +16,8 @@ import jaxvrp
 from jaxvrp import Environment, fields, make, register, registered, registry
 from jaxvrp.envs.truck_drone import TruckDrone, TruckDroneBasic
 from jaxvrp.envs.truck_drone import make as make_truck_drone
-from jaxvrp.fields import Range, build, option, size, validate
+from jaxvrp.envs.truck_drone.world import CRASHED
+from jaxvrp.fields import Range, build, option, parameter, size, validate
 
 
 @pytest.fixture(autouse=True)
@@ -249,15 +250,18 @@ def test_what_is_no_scenario_is_refused(scenario):
         make_truck_drone(scenario)
 
 
-def test_an_unfinished_scenario_is_told_what_it_lacks():
-    class Unfinished(TruckDrone):
-        def generate(self, key): ...
+def test_a_scenario_sets_rules_or_makes_them_parameters():
+    class Waiting(TruckDrone):
+        wait_for_window = True
+        crash_penalty: float = parameter(3.0, minimum=0.0, help="for each crash of a drone")
 
-        def observation(self, state): ...
-
-    lacks = "lacks: action_mask, is_terminal, metrics, observation_sizes, shared_reward; write them, or derive"
-    with pytest.raises(TypeError, match=lacks):
-        make_truck_drone(Unfinished)
+    env = make_truck_drone(Waiting, crash_penalty=4.0)
+    assert set(env.parameters) - set(make("truck_drone").parameters) == {"crash_penalty"}
+    state = env.init_state(env.generate(jax.random.key(0)))
+    assert env.is_closed(state).tolist() == (state.instance.window_start > 1).tolist()
+    wreck = state.replace(drones=state.drones.replace(status=jnp.full(2, CRASHED), battery_used=jnp.ones(2)))
+    costs = make("truck_drone").shared_reward(wreck) - env.shared_reward(wreck)
+    assert float(costs) == pytest.approx(8.0)
 
 
 @dataclasses.dataclass(frozen=True)

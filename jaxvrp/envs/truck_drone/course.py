@@ -12,7 +12,6 @@ import numpy as np
 
 from jaxvrp import episodes
 from jaxvrp.envs.truck_drone.env import TruckDrone
-from jaxvrp.envs.truck_drone.physics import Freight
 from jaxvrp.envs.truck_drone.problem.instance import Instance
 from jaxvrp.envs.truck_drone.world import FLYING, RETURNING, Decision, World
 from jaxvrp.episodes import Episode
@@ -117,7 +116,7 @@ def course_of(episode: Episode) -> Course:
         served_at,
         np.where(served_at >= 0, world.customers.served_by[-1], NOBODY),
         steps_late=np.maximum(late, 0),
-        opens=start if isinstance(env, Freight) and env.wait_for_window else np.zeros_like(start),
+        opens=start if env.wait_for_window else np.zeros_like(start),
         known_from=np.zeros_like(start) if known_from is None else np.asarray(known_from, np.int64),
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import abc
 import inspect
 from typing import Any, ClassVar
 
@@ -11,13 +10,14 @@ import jax.numpy as jnp
 
 from jaxvrp import fields, registry
 from jaxvrp.environment import Environment, is_over
-from jaxvrp.envs.truck_drone import physics
-from jaxvrp.envs.truck_drone.physics import Physics
+from jaxvrp.envs.truck_drone import observation, physics
+from jaxvrp.envs.truck_drone.physics import Physics, recoverable
+from jaxvrp.envs.truck_drone.problem import generator
 from jaxvrp.envs.truck_drone.problem.instance import Instance
 from jaxvrp.envs.truck_drone.world import Decision, World, as_known, initial_world
 from jaxvrp.episodes import Episode
-from jaxvrp.fields import size
-from jaxvrp.spaces import Box, ByRole, Discrete, Role
+from jaxvrp.fields import ABSENT, parameter, size
+from jaxvrp.spaces import Box, ByKind, ByRole, Discrete, EntityKind, Role
 from jaxvrp.story import Story
 
 Carry = tuple[World, World, jax.Array, jax.Array]
@@ -25,14 +25,37 @@ Carry = tuple[World, World, jax.Array, jax.Array]
 
 
 class TruckDrone(Physics, Environment):
-    """One truck carries `D` drones that deliver to `C` customers; all agents share one reward. The base of scenarios.
+    """One truck carries `D` drones that deliver to `C` customers, `N` route nodes; all agents share one reward.
 
     Roles `"truck"` (one agent, `Discrete(1 + N + 2D)`: STAY, MOVE_0.., RELEASE_0.., RECOVER_0..) and `"drone"`
-    (`D` agents, `Discrete(2 + C)`: HOVER, RETURN, DELIVER_0..). The world and its physics are the same in every
-    scenario. A scenario is a subclass that defines instances, observations, masks, rewards, metrics, and the end of an
-    episode. The quickest way is to subclass `TruckDroneBasic` and to change what differs. Name a scenario by
-    `jaxvrp.register`, or give it as a dotted path `package.module:MyScenario`. Where `decide` is `"events"`, a
-    transition repeats the actions until `physics.is_event`, for at most `max_repeat` steps.
+    (`D` agents, `Discrete(2 + C)`: HOVER, RETURN, DELIVER_0..). Where `decide` is `"events"`, a transition repeats the
+    actions until `physics.is_event`, for at most `max_repeat` steps.
+
+    A scenario is a subclass with other parameters and rules, and overrides the functions that differ further. Name it
+    by `jaxvrp.register`, or give it as a dotted path `package.module:MyScenario`. Without either, as in
+    `truck_drone_basic`:
+
+    Observation of a drone, `f32[11 + 5C + 4(D-1) + (1+D)]`: own position (2), velocity (2), battery, carrying flag,
+    target position (2, zeros if none), onboard flag, truck position relative to it (2); per customer: relative position
+    (2), served flag, window remaining, demand; per other drone in index order: relative position (2), battery, status
+    code; agent one-hot, truck first.
+
+    Observation of the truck, `f32[4 + 8D + 5C + (1+D)]`: own position (2), velocity (2); onboard flag of each drone;
+    per drone: relative position (2), velocity (2), battery, carrying flag, status code; customers as above; one-hot.
+
+    Global observation, `f32[4 + 7D + 5C + 1]`, absolute coordinates: truck position, velocity; per drone position,
+    velocity, battery, carrying flag, status code; per customer position, served flag, window remaining, demand;
+    `step / max_steps`.
+
+    With `observation="entities"` customers, route nodes and drones are shown once for all agents, and each agent sees a
+    context of its own, `f32[3]` (truck) and `f32[12]` (drone); no global observation. Names and meanings stand in
+    `jaxvrp.envs.truck_drone.observation` and in the tables of the documentation. Places are absolute there.
+
+    Reward, shared: for each delivery `delivery_bonus` minus `late_penalty` per step late; minus `energy_cost` per unit
+    of battery; minus `forced_return_penalty` per drone whose action was overridden; at the end `completion_bonus`, or
+    minus `incomplete_penalty` per unserved customer.
+
+    End, always a termination: `max_steps`, all served, or all drones crashed.
     """
 
     registry_kind: ClassVar[str] = "scenario"
@@ -47,25 +70,93 @@ class TruckDrone(Physics, Environment):
         help="when agents choose: at every step, or when something has happened to one of them (choices hold)",
     )
     max_repeat: int = size(20, help="most steps that a choice holds, if `decide` is `events`", unit="steps")
+    delivery_bonus: float = parameter(10.0, minimum=0.0, help="for each delivery")
+    late_penalty: float = parameter(0.5, minimum=0.0, help="for each step by which a delivery is late")
+    energy_cost: float = parameter(0.1, minimum=0.0, help="for each unit of battery drawn")
+    forced_return_penalty: float = parameter(1.0, minimum=0.0, help="for each action that the battery guard overrode")
+    completion_bonus: float = parameter(50.0, minimum=0.0, help="at the end, if all are served")
+    incomplete_penalty: float = parameter(10.0, minimum=0.0, help="at the end, for each customer not served")
+    observation_kind: str = fields.choice(
+        "flat",
+        ("flat", "entities"),
+        keyword="observation",
+        help="a vector for each agent, or entities once for all; learners choose what their network reads",
+    )
+
+    # Further rules, besides those of `Physics`: attributes that a scenario sets, or makes parameters of its own.
+    window_shares = (3, 1)
+    """Windows of generated problems are `[max_steps // first, max_steps // second)` steps wide."""
+    dynamic_share = ABSENT
+    """Probability that a customer becomes known during the episode only; absent: all are known from the start."""
+    crash_penalty = ABSENT
+    """Cost of each crash of a drone."""
+    makespan_cost = ABSENT
+    """Cost of each step."""
+    ends_on_board = False
+    """Whether an episode is complete only when no drone is in the air."""
+    shows_windows = False
+    """Whether agents see the starts of windows, the route nodes, and where the truck is driving."""
 
     @property
     def roles(self) -> dict[str, Role]:
-        """Truck first, then drones."""
-        num_actions = {"truck": 1 + self.num_route_nodes + 2 * self.num_drones, "drone": 2 + self.num_customers}
+        """Truck first, then drones; with entities, the names of their context and the targets of their actions."""
+        seen = observation.BESIDE_ENTITIES if self.entity_kinds else {}
+        agents = {"truck": (1, 1 + self.num_route_nodes + 2 * self.num_drones)}
+        agents["drone"] = (self.num_drones, 2 + self.num_customers)
         return {
-            name: Role(count, Box(-jnp.inf, jnp.inf, (self.observation_sizes[name],)), Discrete(num_actions[name]))
-            for name, count in {"truck": 1, "drone": self.num_drones}.items()
+            name: Role(
+                count, Box(-jnp.inf, jnp.inf, (self.observation_sizes[name],)), Discrete(actions), *seen.get(name, ())
+            )
+            for name, (count, actions) in agents.items()
         }
 
     @property
-    @abc.abstractmethod
     def observation_sizes(self) -> dict[str, int]:
         """How many numbers an agent of each role sees: `{"truck": F, "drone": F}`."""
+        if self.entity_kinds:
+            return {name: len(context) for name, (context, *_) in observation.BESIDE_ENTITIES.items()}
+        drones, customers = self.num_drones, self.num_customers
+        shared = 5 * customers + (1 + drones)
+        if self.shows_windows:
+            shared += customers + 3 * self.num_route_nodes + 1
+        return {"truck": 4 + 8 * drones + shared, "drone": 11 + 4 * (drones - 1) + shared}
+
+    @property
+    def entity_kinds(self) -> tuple[EntityKind, ...]:
+        """Customers, route nodes, drones; none where observations are flat."""
+        if self.observation_kind == "flat":
+            return ()
+        counts = self.num_customers, self.num_route_nodes, self.num_drones
+        return observation.entity_kinds(*counts, shows_windows=self.shows_windows)
 
     @property
     def max_episode_steps(self) -> int:
         """`max_steps`."""
         return self.max_steps
+
+    def generate(self, key: jax.Array) -> Instance:
+        """A problem of these sizes; its distribution is in `problem.generator`."""
+        narrowest, widest = self.window_shares
+        instance = generator.generate(
+            key,
+            num_customers=self.num_customers,
+            num_route_nodes=self.num_route_nodes,
+            max_steps=self.max_steps,
+            widths=(self.max_steps // narrowest, self.max_steps // widest),
+        )
+        if self.dynamic_share is ABSENT:
+            return instance
+        first, last = self.news_range(instance.window_start)
+        return instance.replace(known_from=generator.draw_known_from(key, first, last, self.dynamic_share))
+
+    def news_range(self, window_start: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """The first and the last step (`i32[C]`) in which customers with these windows can become known.
+
+        None if the last is before the first; then, they are known from the start.
+        """
+        if self.on_demand:
+            return window_start, window_start
+        return jnp.ones_like(window_start), window_start - 1
 
     def init_state(self, instance: Instance) -> World:
         """The world at step 0: truck at its start, drones onboard, fully charged, without a package.
@@ -79,7 +170,7 @@ class TruckDrone(Physics, Environment):
                 f"an instance of {customers} customers and {nodes} route nodes does not fit num_customers "
                 f"{self.num_customers}, num_route_nodes {self.num_route_nodes}; make the environment with its sizes"
             )
-        world = initial_world(instance, self.num_drones, self.max_battery)
+        world = initial_world(instance, self.num_drones, self.max_battery, keeps_target=self.truck_motion != "step")
         if self.decide == "steps":
             return world
         nothing = jnp.zeros((), jnp.int32)
@@ -90,8 +181,10 @@ class TruckDrone(Physics, Environment):
         """One step of the physics; where `decide` is `"events"`, steps with these actions until something happens."""
         truck, drone = action["truck"][0], action["drone"]
         first = physics.step(self, state, truck, drone, num_invalid)
-        if self.decide == "steps":
-            return first
+        return first if self.decide == "steps" else self._until_an_event(state, first, truck, drone)
+
+    def _until_an_event(self, state: World, first: World, truck: jax.Array, drone: jax.Array) -> World:
+        """The world after further steps with the same actions; `first` comes after `state`."""
 
         def goes_on(carry: Carry) -> jax.Array:
             before, world, _, steps = carry
@@ -106,11 +199,6 @@ class TruckDrone(Physics, Environment):
         _, world, reward, steps = jax.lax.while_loop(goes_on, repeat, start)
         return world.replace(decision=Decision(truck, drone, reward, steps))
 
-    def reward(self, state: World) -> ByRole:
-        """`shared_reward` for every agent, summed over the steps of a decision."""
-        shared = self.shared_reward(state) if self.decide == "steps" else state.decision.reward
-        return {"truck": shared[None], "drone": jnp.broadcast_to(shared, (self.num_drones,))}
-
     @property
     def extras(self) -> tuple[str, ...]:
         """Durations, where agents decide by events."""
@@ -119,6 +207,36 @@ class TruckDrone(Physics, Environment):
     def duration(self, state: World) -> jax.Array:
         """The number of steps of the last decision."""
         return state.decision.steps.astype(jnp.float32) if self.decide == "events" else super().duration(state)
+
+    def observation(self, state: World) -> ByRole:
+        """Layouts in the class docstring; of the world as agents know it."""
+        known = self.known_world(state)
+        if self.entity_kinds:
+            return observation.contexts(self, known, self.max_steps)
+        return observation.vectors(known, self.max_steps, shows_windows=self.shows_windows)
+
+    def global_observation(self, state: World) -> jax.Array | None:
+        """Layout in the class docstring; None with entities."""
+        if self.entity_kinds:
+            return None
+        known = self.known_world(state)
+        return observation.global_observation(known, self.max_steps, shows_windows=self.shows_windows)
+
+    def static_entities(self, state: World) -> ByKind:
+        """`{"customer": f32[4, C], "node": f32[2, N], "drone": f32[0, D]}`; {} where observations are flat.
+
+        Where customers may become known, all that is seen of them changes: `"customer": f32[0, C]`.
+        """
+        if not self.entity_kinds:
+            return {}
+        return observation.static_entities(state, self.max_steps, shows_windows=self.shows_windows)
+
+    def entities(self, state: World) -> ByKind:
+        """`{"customer": f32[3, C], "node": f32[1, N], "drone": f32[8, D]}`; {} where observations are flat."""
+        if not self.entity_kinds:
+            return {}
+        known = self.known_world(state)
+        return observation.entities(self, known, self.max_steps, shows_windows=self.shows_windows)
 
     def known_world(self, state: World) -> World:
         """The world as agents know it: unknown customers look like padding, lost ones like served ones."""
@@ -131,12 +249,76 @@ class TruckDrone(Physics, Environment):
             return state
         return state.replace(customers=state.customers.replace(served=state.customers.served | lost))
 
-    def news_range(self, window_start: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """The first and the last step (`i32[C]`) in which customers with these windows can become known.
+    def action_mask(self, state: World) -> ByRole:
+        """STAY, MOVE and HOVER always; the rest as the drones' states and packages allow, among known customers."""
+        state = self.known_world(state)
+        drones = state.drones
+        always = jnp.ones(1 + self.num_route_nodes, bool)
+        truck = jnp.concatenate([always, drones.is_onboard, recoverable(self, state)])
+        # As many as the state has: a replay leaves out those that only fill up the size.
+        customer = jnp.arange(state.customers.served.shape[0], dtype=jnp.int32)
+        may_load, has_package = self.may_load(state), drones.carrying[:, None] == customer
+        deliver = drones.is_airborne[:, None] & ~state.customers.served & (may_load[:, None] | has_package)
+        hover = jnp.ones((self.num_drones, 1), bool)
+        drone = jnp.concatenate([hover, drones.is_airborne[:, None], deliver], axis=1)
+        return {"truck": truck[None], "drone": drone}
 
-        None if the last is before the first; then, they are known from the start.
-        """
-        return jnp.ones_like(window_start), window_start - 1
+    def may_load(self, state: World) -> jax.Array:
+        """`bool[D]`: in flight, the drone could take any package: it has none, and is where packages are loaded."""
+        is_empty = state.drones.carrying < 0
+        return is_empty & recoverable(self, state) if self.load_at_truck else is_empty
+
+    def reward(self, state: World) -> ByRole:
+        """`shared_reward` for every agent, summed over the steps of a decision."""
+        shared = self.shared_reward(state) if self.decide == "steps" else state.decision.reward
+        return {"truck": shared[None], "drone": jnp.broadcast_to(shared, (self.num_drones,))}
+
+    def shared_reward(self, state: World) -> jax.Array:
+        """`f32[]`, for all agents, of the step that led to `state`; the formula of the class docstring."""
+        customers, drones = state.customers, state.drones
+        late = jnp.maximum(customers.arrival_step - state.instance.window_end, 0).astype(jnp.float32)
+        payment = self.delivery_bonus - self.late_penalty * late
+        deliveries = jnp.where(customers.just_served, payment, 0.0).sum()
+        energy = self.energy_cost * drones.battery_used.sum()
+        forced = self.forced_return_penalty * jnp.sum(drones.forced_return, dtype=jnp.float32)
+        unserved = jnp.sum(~customers.served, dtype=jnp.float32)
+        ending = jnp.where(self.is_complete(state), self.completion_bonus, -self.incomplete_penalty * unserved)
+        reward = deliveries - energy - forced + jnp.where(self.is_terminal(state), ending, 0.0)
+        if self.crash_penalty is not ABSENT:
+            reward -= self.crash_penalty * jnp.sum(drones.just_crashed, dtype=jnp.float32)
+        return reward if self.makespan_cost is ABSENT else reward - self.makespan_cost
+
+    def is_complete(self, state: World) -> jax.Array:
+        """`bool[]`: nothing is left to do; all are served and, if it `ends_on_board`, no drone is in the air."""
+        served = state.customers.served.all()
+        return served & ~state.drones.is_airborne.any() if self.ends_on_board else served
+
+    def is_terminal(self, state: World) -> jax.Array:
+        """`max_steps`, nothing left to do, or all drones crashed."""
+        is_complete = self.is_complete(self.without_lost(state))
+        return (state.step >= self.max_steps) | is_complete | state.drones.is_crashed.all()
+
+    def metrics(self, state: World) -> dict[str, jax.Array]:
+        """Totals of the episode so far, each `f32[]`."""
+        served = jnp.sum(state.customers.served, dtype=jnp.float32)
+        total = jnp.full((), self.num_customers, jnp.float32)
+        if state.instance.exists is not None:
+            served -= jnp.sum(~state.instance.exists, dtype=jnp.float32)
+            total = jnp.sum(state.instance.exists, dtype=jnp.float32)
+        return {
+            "customers_served": served,
+            "total_customers": total,
+            "completion_rate": served / total,
+            "success": self.is_complete(state).astype(jnp.float32),
+            "on_time_rate": state.totals.on_time.astype(jnp.float32) / total,
+            "time_step": state.step.astype(jnp.float32),
+            "invalid_actions": state.totals.invalid_actions.astype(jnp.float32),
+            "forced_returns": state.totals.forced_returns.astype(jnp.float32),
+            "crashed_drones": jnp.sum(state.drones.is_crashed, dtype=jnp.float32),
+            "battery_used": state.totals.battery_used,
+            "truck_distance": state.totals.truck_distance,
+            "drone_distance": state.totals.drone_distance,
+        }
 
     def extend_story(self, story: Story, episode: Episode) -> Story:
         """What pages and pictures tell of an episode by steps (`jaxvrp.story`); a scenario adds what its rules have."""
@@ -147,10 +329,6 @@ class TruckDrone(Physics, Environment):
         """The plan of an episode on a map (`docs/your_map.md`); further keys of events are columns of sheets."""
         del episode
         return plan
-
-    @abc.abstractmethod
-    def shared_reward(self, state: World) -> jax.Array:
-        """`f32[]`, for all agents, of the step that led to `state`."""
 
 
 def make(scenario: str | type[TruckDrone] | TruckDrone = "truck_drone_basic", **parameters: Any) -> TruckDrone:
@@ -170,7 +348,4 @@ def make(scenario: str | type[TruckDrone] | TruckDrone = "truck_drone_basic", **
     cls: Any = registry.resolve(scenario, "scenario") if isinstance(scenario, str) else scenario
     if not (inspect.isclass(cls) and issubclass(cls, TruckDrone)):
         raise TypeError(f"scenario '{label}' is no jaxvrp.envs.truck_drone.TruckDrone; derive your class from it")
-    if inspect.isabstract(cls):
-        missing = ", ".join(sorted(cls.__abstractmethods__))
-        raise TypeError(f"scenario '{label}' lacks: {missing}; write them, or derive it from TruckDroneBasic")
     return fields.build(cls, parameters, f"parameter of scenario '{label}':")

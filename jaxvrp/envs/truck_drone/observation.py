@@ -1,8 +1,8 @@
 """What truck and drones see: flat vectors, or entities beside a context.
 
 `D` drones, `C` customers, `N` route nodes; `max_steps` is the unit of clocks and windows. Layouts of the flat vectors
-are in the docstrings of the scenarios; the numbers of entities and contexts have their names here. `vrpd_tw` shows what
-`truck_drone_basic` does, and windows, nodes and the truck's target besides: its functions stand at the end.
+are in the docstrings of `TruckDrone` and `VrpdTw`; the numbers of entities and contexts have their names here. With
+`shows_windows` (`vrpd_tw`) agents see windows, nodes and the truck's target besides.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from jaxvrp.envs.truck_drone.physics import Physics, distance
 from jaxvrp.envs.truck_drone.world import RETURNING, World
-from jaxvrp.spaces import ByKind, EntityKind, Feature, Place, Pointer
+from jaxvrp.spaces import ByKind, ByRole, EntityKind, Feature, Place, Pointer
 
 STATUS_CODE = (0.0, 0.25, 0.5, 1.0)
 """How the status of a drone is observed, by status: onboard, flying, returning, crashed."""
@@ -72,7 +72,7 @@ TRUCK_POINTERS = (Pointer(None, 1), Pointer(NODE, 1), Pointer(DRONE, 1), Pointer
 DRONE_POINTERS = (Pointer(None, 2), Pointer(CUSTOMER, 1))
 """HOVER and RETURN; DELIVER to a customer."""
 
-VRPD_TW_CUSTOMER_DYNAMIC = (
+WINDOWED_CUSTOMER_DYNAMIC = (
     Feature("present", "1 from when it is known until it is served"),
     Feature("x", "x"),
     Feature("y", "y"),
@@ -91,7 +91,7 @@ The last two are times in the unit of distances: whether a flight is too early o
 numbers of one size, while in units of `max_steps` a single step is too small to be told apart.
 """
 
-VRPD_TW_NODE_DYNAMIC = (*NODE_DYNAMIC, Feature("target", "1 if the truck is driving there"))
+WINDOWED_NODE_DYNAMIC = (*NODE_DYNAMIC, Feature("target", "1 if the truck is driving there"))
 
 BESIDE_ENTITIES = {
     "truck": (TRUCK_CONTEXT, TRUCK_POINTERS, TRUCK_PLACES),
@@ -100,34 +100,40 @@ BESIDE_ENTITIES = {
 """By role: the context of an agent, what its actions point at, and which numbers of the context are places."""
 
 
-def entity_kinds(num_customers: int, num_nodes: int, num_drones: int) -> tuple[EntityKind, EntityKind, EntityKind]:
+def entity_kinds(num_customers: int, num_nodes: int, num_drones: int, *, shows_windows: bool) -> tuple[EntityKind, ...]:
     """Customers, route nodes and drones."""
     place = (Place("present", "x", "y"),)
+    of_customers = ((), WINDOWED_CUSTOMER_DYNAMIC) if shows_windows else (CUSTOMER_STATIC, CUSTOMER_DYNAMIC)
     return (
-        EntityKind(CUSTOMER, num_customers, CUSTOMER_STATIC, CUSTOMER_DYNAMIC, place),
-        EntityKind(NODE, num_nodes, NODE_STATIC, NODE_DYNAMIC, place),
+        EntityKind(CUSTOMER, num_customers, *of_customers, place),
+        EntityKind(NODE, num_nodes, NODE_STATIC, WINDOWED_NODE_DYNAMIC if shows_windows else NODE_DYNAMIC, place),
         EntityKind(DRONE, num_drones, (), DRONE_DYNAMIC, place),
     )
 
 
-def static_entities(world: World, max_steps: int) -> ByKind:
-    """`{"customer": f32[4, C], "node": f32[2, N], "drone": f32[0, D]}`."""
-    instance = world.instance
+def static_entities(world: World, max_steps: int, *, shows_windows: bool) -> ByKind:
+    """`{"customer": f32[4, C], "node": f32[2, N], "drone": f32[0, D]}`; with windows `"customer": f32[0, C]`."""
+    instance, num_drones = world.instance, world.drones.status.shape[0]
     x, y = instance.customer_position[:, 0], instance.customer_position[:, 1]
     deadline = instance.window_end.astype(jnp.float32) / max_steps
     return {
-        CUSTOMER: jnp.stack([x, y, instance.demand, deadline]),
+        CUSTOMER: jnp.zeros((0, *x.shape), jnp.float32)
+        if shows_windows
+        else jnp.stack([x, y, instance.demand, deadline]),
         NODE: jnp.stack([instance.node_position[:, 0], instance.node_position[:, 1]]),
-        DRONE: jnp.zeros((0, world.drones.status.shape[0]), jnp.float32),
+        DRONE: jnp.zeros((0, num_drones), jnp.float32),
     }
 
 
-def entities(physics: Physics, world: World, max_steps: int) -> ByKind:
-    """`{"customer": f32[3, C], "node": f32[1, N], "drone": f32[8, D]}`."""
+def entities(physics: Physics, world: World, max_steps: int, *, shows_windows: bool) -> ByKind:
+    """`{"customer": f32[3, C], "node": f32[1, N], "drone": f32[8, D]}`; with windows f32[11, C] and f32[2, N]."""
     drones, waiting = world.drones, ~world.customers.served
-    customer = jnp.arange(waiting.shape[0], dtype=jnp.int32)
-    carried = (drones.carrying[:, None] == customer).any(axis=0)
+    carried = (drones.carrying[:, None] == jnp.arange(waiting.shape[0], dtype=jnp.int32)).any(axis=0)
     of_customers = [waiting.astype(jnp.float32), _window(world, max_steps), carried.astype(jnp.float32)]
+    of_nodes = jnp.ones((1, world.instance.node_position.shape[0]), jnp.float32)
+    if shows_windows:
+        of_customers = _windowed(physics, world, max_steps, *of_customers)
+        of_nodes = jnp.concatenate([of_nodes, _is_target(world)[None]])
     of_drones = [
         jnp.ones_like(drones.battery),
         drones.position[:, 0],
@@ -140,19 +146,38 @@ def entities(physics: Physics, world: World, max_steps: int) -> ByKind:
     ]
     return {
         CUSTOMER: jnp.where(waiting, jnp.stack(of_customers), 0.0),
-        NODE: jnp.ones((1, world.instance.node_position.shape[0]), jnp.float32),
+        NODE: of_nodes,
         DRONE: jnp.where(drones.is_crashed, 0.0, jnp.stack(of_drones)),
     }
 
 
-def truck_context(world: World, max_steps: int) -> jax.Array:
-    """`f32[1, 3]`, see `TRUCK_CONTEXT`."""
-    return jnp.concatenate([world.truck.position, _clock(world, max_steps)[None]])[None]
+def _windowed(
+    physics: Physics, world: World, max_steps: int, present: jax.Array, window: jax.Array, carried: jax.Array
+) -> list[jax.Array]:
+    """`WINDOWED_CUSTOMER_DYNAMIC`, each `f32[C]`, of which three are given."""
+    instance, stride = world.instance, physics.drone_speed * physics.dt
+
+    def flight_until(step: jax.Array) -> jax.Array:
+        return jnp.clip((step - world.step).astype(jnp.float32) * stride, -FARTHEST, FARTHEST)
+
+    return [
+        present,
+        instance.customer_position[:, 0],
+        instance.customer_position[:, 1],
+        instance.demand,
+        instance.window_start.astype(jnp.float32) / max_steps,
+        instance.window_end.astype(jnp.float32) / max_steps,
+        jnp.maximum(instance.window_start - world.step, 0).astype(jnp.float32) / max_steps,
+        window,
+        carried,
+        flight_until(instance.window_start),
+        flight_until(instance.window_end),
+    ]
 
 
-def drone_context(physics: Physics, world: World, max_steps: int) -> jax.Array:
-    """`f32[D, 12]`, see `DRONE_CONTEXT`."""
-    drones, flown = world.drones, _range(physics, world)
+def contexts(physics: Physics, world: World, max_steps: int) -> ByRole:
+    """`{"truck": f32[1, 3], "drone": f32[D, 12]}`, see `TRUCK_CONTEXT` and `DRONE_CONTEXT`."""
+    drones, flown, clock = world.drones, _range(physics, world), _clock(world, max_steps)
     way_home = distance(drones.position, world.truck.position) + physics.drone_speed * physics.dt
     margin = flown - physics.forced_return_factor * way_home
     columns = [
@@ -160,7 +185,7 @@ def drone_context(physics: Physics, world: World, max_steps: int) -> jax.Array:
         drones.position[:, 1],
         world.truck.position[0],
         world.truck.position[1],
-        _clock(world, max_steps),
+        clock,
         drones.battery,
         drones.is_onboard,
         drones.status == RETURNING,
@@ -170,7 +195,10 @@ def drone_context(physics: Physics, world: World, max_steps: int) -> jax.Array:
         jnp.clip(margin, -FARTHEST, FARTHEST),
     ]
     shape = drones.battery.shape
-    return jnp.stack([jnp.broadcast_to(column, shape).astype(jnp.float32) for column in columns], axis=1)
+    return {
+        "truck": jnp.concatenate([world.truck.position, clock[None]])[None],
+        "drone": jnp.stack([jnp.broadcast_to(column, shape).astype(jnp.float32) for column in columns], axis=1),
+    }
 
 
 def _range(physics: Physics, world: World) -> jax.Array:
@@ -189,7 +217,53 @@ def _window(world: World, max_steps: int) -> jax.Array:
     return jnp.where(world.customers.served, 0.0, jnp.clip(remaining, 0.0, 1.0))
 
 
-def truck_observation(world: World, max_steps: int) -> jax.Array:
+def _is_target(world: World) -> jax.Array:
+    """Whether the truck is driving to each node, `f32[N]`, 0 or 1."""
+    node = jnp.arange(world.instance.node_position.shape[0], dtype=jnp.int32)
+    target = -1 if world.truck.target_node is None else world.truck.target_node
+    return (node == target).astype(jnp.float32)
+
+
+# --- flat vectors ---------------------------------------------------------------------------------------------------
+
+
+def vectors(world: World, max_steps: int, *, shows_windows: bool) -> ByRole:
+    """`{"truck": f32[1, F], "drone": f32[D, F]}`; with windows, all end with the same `C + 3N + 1` numbers."""
+    seen = {"truck": _of_truck(world, max_steps), "drone": _of_drones(world, max_steps)}
+    if not shows_windows:
+        return seen
+    addition = jnp.append(_addition(world, world.truck.position, max_steps), _clock(world, max_steps))
+    return {
+        role: jnp.concatenate([rows, jnp.broadcast_to(addition, (len(rows), len(addition)))], axis=1)
+        for role, rows in seen.items()
+    }
+
+
+def global_observation(world: World, max_steps: int, *, shows_windows: bool) -> jax.Array:
+    """`f32[4 + 7D + 5C + 1]`, what a central critic sees, in absolute coordinates; with windows, `C + 3N` more."""
+    origin = jnp.zeros(2, jnp.float32)
+    parts = [
+        world.truck.position,
+        world.truck.velocity,
+        _fleet(world, world.drones.position).ravel(),
+        _customers(world, origin[None], max_steps).ravel(),
+        _clock(world, max_steps)[None],
+    ]
+    return jnp.concatenate([*parts, _addition(world, origin, max_steps)] if shows_windows else parts)
+
+
+def _addition(world: World, origin: jax.Array, max_steps: int) -> jax.Array:
+    """What is seen with windows besides, `f32[C + 3N]`.
+
+    Per customer the start of its window; per node its position relative to `origin` (`f32[2]`), and whether the truck
+    is driving there.
+    """
+    start = world.instance.window_start.astype(jnp.float32) / max_steps
+    nodes = jnp.concatenate([world.instance.node_position - origin, _is_target(world)[:, None]], axis=1)
+    return jnp.concatenate([start, nodes.ravel()])
+
+
+def _of_truck(world: World, max_steps: int) -> jax.Array:
     """`f32[1, 4 + 8D + 5C + (1+D)]`: places relative to the truck, but for its own."""
     num_drones = world.drones.status.shape[0]
     features = jnp.concatenate(
@@ -205,7 +279,7 @@ def truck_observation(world: World, max_steps: int) -> jax.Array:
     return features[None]
 
 
-def drone_observation(world: World, max_steps: int) -> jax.Array:
+def _of_drones(world: World, max_steps: int) -> jax.Array:
     """`f32[D, 11 + 5C + 4(D-1) + (1+D)]`: places relative to each drone, but for its own and its target."""
     drones, num_drones = world.drones, world.drones.status.shape[0]
     return jnp.concatenate(
@@ -222,19 +296,6 @@ def drone_observation(world: World, max_steps: int) -> jax.Array:
             jnp.eye(1 + num_drones, dtype=jnp.float32)[1:],
         ],
         axis=1,
-    )
-
-
-def global_observation(world: World, max_steps: int) -> jax.Array:
-    """`f32[4 + 7D + 5C + 1]`, what a central critic sees, in absolute coordinates."""
-    return jnp.concatenate(
-        [
-            world.truck.position,
-            world.truck.velocity,
-            _fleet(world, world.drones.position).ravel(),
-            _customers(world, jnp.zeros((1, 2), jnp.float32), max_steps).ravel(),
-            _clock(world, max_steps)[None],
-        ]
     )
 
 
@@ -268,49 +329,3 @@ def _other_drones(world: World) -> jax.Array:
     # Entry (i, j) of the result is drone j below the diagonal and drone j + 1 from it on.
     below = jnp.tri(num_drones, num_drones - 1, -1, dtype=bool)
     return jnp.where(below[:, :, None], rows[:, :-1], rows[:, 1:])
-
-
-def vrpd_tw_entities(physics: Physics, world: World, max_steps: int) -> ByKind:
-    """`{"customer": f32[11, C], "node": f32[2, N], "drone": f32[8, D]}` of a world as agents know it."""
-    basic, instance = entities(physics, world, max_steps), world.instance
-    present, window, carried = basic[CUSTOMER]
-    stride = physics.drone_speed * physics.dt
-
-    def flight_until(step: jax.Array) -> jax.Array:
-        return jnp.clip((step - world.step).astype(jnp.float32) * stride, -FARTHEST, FARTHEST)
-
-    of_customers = [
-        present,
-        instance.customer_position[:, 0],
-        instance.customer_position[:, 1],
-        instance.demand,
-        instance.window_start.astype(jnp.float32) / max_steps,
-        instance.window_end.astype(jnp.float32) / max_steps,
-        jnp.maximum(instance.window_start - world.step, 0).astype(jnp.float32) / max_steps,
-        window,
-        carried,
-        flight_until(instance.window_start),
-        flight_until(instance.window_end),
-    ]
-    return basic | {
-        CUSTOMER: jnp.where(present > 0, jnp.stack(of_customers), 0.0),
-        NODE: jnp.concatenate([basic[NODE], _is_target(world)[None]]),
-    }
-
-
-def vrpd_tw_addition(world: World, origin: jax.Array, max_steps: int) -> jax.Array:
-    """What `vrpd_tw` appends to the flat vectors of a world as agents know it, `f32[C + 3N]`.
-
-    Per customer the start of its window; per node its position relative to `origin` (`f32[2]`), and whether the truck
-    is driving there.
-    """
-    start = world.instance.window_start.astype(jnp.float32) / max_steps
-    nodes = jnp.concatenate([world.instance.node_position - origin, _is_target(world)[:, None]], axis=1)
-    return jnp.concatenate([start, nodes.ravel()])
-
-
-def _is_target(world: World) -> jax.Array:
-    """Whether the truck is driving to each node, `f32[N]`, 0 or 1."""
-    node = jnp.arange(world.instance.node_position.shape[0], dtype=jnp.int32)
-    target = -1 if world.truck.target_node is None else world.truck.target_node
-    return (node == target).astype(jnp.float32)

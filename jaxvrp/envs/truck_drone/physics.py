@@ -22,12 +22,12 @@ from jaxvrp.envs.truck_drone.world import (
     World,
     is_known,
 )
-from jaxvrp.fields import choice, parameter, switch
+from jaxvrp.fields import ABSENT, parameter
 from jaxvrp.rows import rows_at
 
 
 class Physics(struct.PyTreeNode):
-    """The parameters of the world; leaves, so they can be swept, batched and differentiated."""
+    """The parameters of the world, leaves that can be swept, batched and differentiated; and its rules."""
 
     dt: float = parameter(0.1, above=0.0, help="length of a step", unit="time units")
     truck_speed: float = parameter(1.0, minimum=0.0, help="how fast the truck drives", unit="map units per time unit")
@@ -49,53 +49,37 @@ class Physics(struct.PyTreeNode):
         unit="map units",
     )
 
+    # Rules: attributes that a scenario sets, or makes parameters of its own.
+    truck_motion = "step"
+    """The truck drives in steps whose action is MOVE alone; `"persistent"`: to its node until STAY or arrival."""
+    load_at_truck = False
+    """Whether an empty drone takes a package only within `recovery_threshold` of the truck."""
+    wait_for_window = False
+    """Whether no customer is served before its window opens, and a drone that is there waits."""
+    on_demand = False
+    """Whether customers call when their windows open, and are lost when they close."""
+    payload_factor = ABSENT
+    """By which share battery per map unit grows for a package of demand 1; absent: packages weigh nothing."""
+
     def consumption(self, instance: Instance, carrying: jax.Array) -> jax.Array | float:
         """Battery per map unit flown: one number, or `f32[D]` by the customer whose package is carried (`i32[D]`)."""
-        del instance, carrying
-        return self.battery_rate
-
-    def is_closed(self, world: World) -> jax.Array | None:
-        """`bool[C]`: customers that cannot be served yet in the step that begins in `world`; None if all can."""
-        del world
-        return None
-
-    def is_lost(self, world: World) -> jax.Array | None:
-        """`bool[C]`: unserved customers that may not be served any more; None if that is never too late."""
-        del world
-        return None
-
-
-class Freight(Physics):
-    """The rules that `vrpd_tw` adds: parcels weigh and are loaded at the truck, and drones wait for windows to open."""
-
-    truck_motion: str = choice(
-        "persistent",
-        ("step", "persistent"),
-        help="the truck drives in steps whose action is MOVE alone, or keeps to a node until STAY or arrival",
-    )
-    load_at_truck: bool = switch(
-        True, help="an empty drone takes a package only within `recovery_threshold` of the truck"
-    )
-    wait_for_window: bool = switch(
-        True, help="no customer is served before its window opens; a drone that is there waits"
-    )
-    # The power of a multirotor in flight grows about linearly with its payload (Dorling et al. 2017).
-    payload_factor: float = parameter(
-        0.5, minimum=0.0, help="battery per map unit grows by this share for a package of demand 1"
-    )
-
-    def consumption(self, instance: Instance, carrying: jax.Array) -> jax.Array:
-        """`f32[D]`, see `Physics.consumption`; `carrying` is `i32[D]`, -1 for nothing."""
-        demand = jnp.where(carrying >= 0, instance.demand[jnp.maximum(carrying, 0)], 0.0)
-        return self.laden_consumption(demand)
+        if self.payload_factor is ABSENT:
+            return self.battery_rate
+        return self.laden_consumption(jnp.where(carrying >= 0, instance.demand[jnp.maximum(carrying, 0)], 0.0))
 
     def laden_consumption(self, demand: jax.Array) -> jax.Array:
         """Battery per map unit flown with a package of this demand, `f32[...]`."""
         return self.battery_rate * (1.0 + self.payload_factor * demand)
 
     def is_closed(self, world: World) -> jax.Array | None:
-        """Customers whose window has not opened at the end of the step, `bool[C]`; None if drones never wait."""
+        """`bool[C]`: customers that cannot be served yet in the step that begins in `world`; None if all can."""
         return world.step + 1 < world.instance.window_start if self.wait_for_window else None
+
+    def is_lost(self, world: World) -> jax.Array | None:
+        """`bool[C]`: unserved customers that may not be served any more; None if that is never too late."""
+        if not self.on_demand:
+            return None
+        return ~world.customers.served & (world.step >= world.instance.window_end)
 
 
 ARRIVED = 1e-6

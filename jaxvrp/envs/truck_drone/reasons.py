@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxvrp.envs.truck_drone import world as statuses
 from jaxvrp.envs.truck_drone.course import Course, runs
-from jaxvrp.envs.truck_drone.physics import Freight, Physics, battery_reserve, distance
+from jaxvrp.envs.truck_drone.env import TruckDrone
+from jaxvrp.envs.truck_drone.physics import Physics, battery_reserve, distance
 from jaxvrp.envs.truck_drone.problem.naming import Naming
-from jaxvrp.envs.truck_drone.scenarios.truck_drone_basic import TruckDroneBasic
-from jaxvrp.envs.truck_drone.scenarios.vrpd_tw import VrpdTw
 from jaxvrp.envs.truck_drone.world import World, is_known
 from jaxvrp.show.reasons import ALLOWED, Cause, Reasons, first_cause
 from jaxvrp.story import number
@@ -37,14 +34,10 @@ WORDS = (
 )
 
 
-def reasons_of(env: Any, naming: Naming) -> Reasons | None:
-    """Of the scenarios that come with the environment; None where one masks by rules of its own."""
-    rules = ("action_mask", "may_load", "known_world")
-    known = any(
-        all(getattr(type(env), name) is getattr(scenario, name) for name in rules)
-        for scenario in (TruckDroneBasic, VrpdTw)
-    )
-    if not known:
+def reasons_of(env: TruckDrone, naming: Naming) -> Reasons | None:
+    """Why actions are masked; None where a scenario masks by functions of its own."""
+    functions = ("action_mask", "may_load", "known_world")
+    if any(getattr(type(env), name) is not getattr(TruckDrone, name) for name in functions):
         return None
 
     def fill(amount: float, customer: int) -> dict[str, str]:
@@ -54,7 +47,7 @@ def reasons_of(env: Any, naming: Naming) -> Reasons | None:
     return Reasons(WORDS, lambda world: explain(env, world), fill)
 
 
-def explain(env: TruckDroneBasic, world: World) -> dict[str, Cause]:
+def explain(env: TruckDrone, world: World) -> dict[str, Cause]:
     """`{"truck": Cause [1, 1 + N + 2D], "drone": Cause [D, 2 + C]}`; distances beyond what is allowed, in map units."""
     beyond = distance(world.drones.position, world.truck.position) - env.recovery_threshold
     return {"truck": _of_truck(world, beyond), "drone": _of_drones(env, world, beyond)}
@@ -78,13 +71,12 @@ def _of_truck(world: World, beyond: jax.Array) -> Cause:
     return Cause(kind[None], amount[None], jnp.zeros_like(kind)[None])
 
 
-def _of_drones(env: TruckDroneBasic, world: World, beyond: jax.Array) -> Cause:
+def _of_drones(env: TruckDrone, world: World, beyond: jax.Array) -> Cause:
     drones, customers, instance = world.drones, world.customers, world.instance
     count, carrying = customers.served.shape[0], drones.carrying[:, None]
     exists = jnp.ones(count, bool) if instance.exists is None else instance.exists
     known_from = jnp.zeros(count, jnp.int32) if instance.known_from is None else instance.known_from
-    loads_at_truck = isinstance(env, Freight) and env.load_at_truck
-    out_of_reach = (jnp.maximum(beyond, 0.0) if loads_at_truck else jnp.zeros_like(beyond))[:, None]
+    out_of_reach = (jnp.maximum(beyond, 0.0) if env.load_at_truck else jnp.zeros_like(beyond))[:, None]
     others = (carrying >= 0) & (carrying != jnp.arange(count))
     lost = env.is_lost(world)
     kind, amount = first_cause(

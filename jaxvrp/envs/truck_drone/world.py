@@ -156,15 +156,17 @@ class World(NotebookStill, struct.PyTreeNode):
     decision: Any = ()
 
 
-def initial_world(instance: Instance, num_drones: int, battery: jax.Array | float) -> World:
-    """The world at step 0: drones onboard with charge `battery`, nothing served."""
+def initial_world(
+    instance: Instance, num_drones: int, battery: jax.Array | float, *, keeps_target: bool = False
+) -> World:
+    """The world at step 0: drones onboard with charge `battery`, nothing served; the truck may keep a target node."""
     num_customers = instance.demand.shape[0]
     count, amount = jnp.zeros((), jnp.int32), jnp.zeros((), jnp.float32)
     vectors = jnp.zeros((num_drones, 2), jnp.float32)
-    flags = jnp.zeros(num_drones, bool)
+    flags, nowhere = jnp.zeros(num_drones, bool), jnp.full((), -1, jnp.int32)
     return World(
         instance=instance,
-        truck=Truck(position=instance.truck_position, velocity=jnp.zeros(2, jnp.float32)),
+        truck=Truck(instance.truck_position, jnp.zeros(2, jnp.float32), nowhere if keeps_target else None),
         drones=Drones(
             position=jnp.broadcast_to(instance.truck_position, (num_drones, 2)),
             velocity=vectors,

@@ -22,7 +22,7 @@ from jaxvrp.envs.pcb.replay import move_outcome
 from jaxvrp.envs.truck_and_drone.instance import as_float32 as tsp_as_float32
 from jaxvrp.envs.truck_drone import reasons as truck_reasons
 from jaxvrp.envs.truck_drone.problem.naming import naming_of
-from jaxvrp.envs.truck_drone.scenarios.truck_drone_basic import TruckDroneBasic
+from jaxvrp.envs.truck_drone.scenarios import TruckDroneBasic
 from jaxvrp.envs.tsp_drone import reasons as tsp_reasons
 from jaxvrp.envs.tsp_drone.reasons import Why as TspWhy
 from jaxvrp.episodes import from_states, record_episode

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jaxvrp.envs.truck_drone.scenarios.truck_drone_basic import TruckDroneBasic
+from jaxvrp.envs.truck_drone.scenarios import TruckDroneBasic
 from jaxvrp.policies.actors import ENCODER
 from train.algorithms import make_train
 from train.on_policy import ppo

@@ -27,7 +27,7 @@ SIZES = "--num_envs 4 --rollout_length 8 --num_minibatches 2 --num_epochs 1 --nu
 WORLD = "--env.num_customers 2 --env.num_route_nodes 3 --env.max_steps 12"
 SCENARIO = """
 import jax.numpy as jnp
-from jaxvrp.envs.truck_drone.scenarios.truck_drone_basic import TruckDroneBasic
+from jaxvrp.envs.truck_drone.scenarios import TruckDroneBasic
 
 class Counted(TruckDroneBasic):
     '''Two metrics more: the time squared, and how often each drone could have been asked.'''

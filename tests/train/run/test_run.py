@@ -451,7 +451,7 @@ def test_resume_before_the_first_checkpoint(straight, tmp_path):
 
 NAN_AT_THE_END = """
 import jax.numpy as jnp
-from jaxvrp.envs.truck_drone.scenarios.truck_drone_basic import TruckDroneBasic
+from jaxvrp.envs.truck_drone.scenarios import TruckDroneBasic
 
 class Cracked(TruckDroneBasic):
     def shared_reward(self, state):

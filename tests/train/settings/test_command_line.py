@@ -28,7 +28,7 @@ TINY = "--num_envs 4 --num_minibatches 2 --num_devices 1 --rollout_length 8 --to
 
 SCENARIOS = """
 import jax.numpy as jnp
-from jaxvrp.envs.truck_drone.scenarios.truck_drone_basic import TruckDroneBasic
+from jaxvrp.envs.truck_drone.scenarios import TruckDroneBasic
 
 class LongReward(TruckDroneBasic):
     def reward(self, world):

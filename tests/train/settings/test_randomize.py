@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from jaxvrp.envs.truck_drone.scenarios.truck_drone_basic import TruckDroneBasic
+from jaxvrp.envs.truck_drone.scenarios import TruckDroneBasic
 from jaxvrp.io.command_line import UserError
 from train.algorithms import make_train
 from train.on_policy.config import PPOConfig

@@ -16,7 +16,7 @@ from jaxvrp.actor import Carry, Memoryless
 from jaxvrp.environment import TimeStep
 from jaxvrp.envs.truck_drone.env import TruckDrone
 from jaxvrp.envs.truck_drone.physics import distance, recoverable
-from jaxvrp.envs.truck_drone.scenarios.vrpd_tw import VrpdTw
+from jaxvrp.envs.truck_drone.scenarios import VrpdTw
 from jaxvrp.envs.truck_drone.world import DELIVER, HOVER, RETURN, STAY, World
 
 SLACK = 1e-4

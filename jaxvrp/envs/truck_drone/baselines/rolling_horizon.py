@@ -22,6 +22,7 @@ from jaxvrp.envs.truck_drone.baselines.held_choices import FREE, overridden
 from jaxvrp.envs.truck_drone.baselines.plan_search import changed
 from jaxvrp.envs.truck_drone.env import TruckDrone
 from jaxvrp.envs.truck_drone.world import World, is_known
+from jaxvrp.fields import ABSENT
 from jaxvrp.spaces import ByRole
 
 LENGTH = 40
@@ -160,7 +161,7 @@ def imagine(env: TruckDrone, world: World, key: jax.Array) -> World:
     known_from = jax.random.randint(known_key, hidden.shape, earliest, jnp.maximum(last, earliest) + 1, jnp.int32)
     comes = hidden & weight.any()
     if instance.exists is not None:
-        share = env.parameters.get("dynamic_share", 0.0) * weight.mean()
+        share = 0.0 if env.dynamic_share is ABSENT else env.dynamic_share * weight.mean()
         comes &= jnp.cumsum(hidden) <= _draw_count(share, hidden, count_key)
     end = jnp.minimum(start + drawn.window_end - drawn.window_start, env.max_steps)
     instance = instance.replace(

@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike
 from jaxvrp import story
 from jaxvrp.envs.truck_drone.env import TruckDrone, make
 from jaxvrp.envs.truck_drone.problem.instance import Instance
+from jaxvrp.fields import ABSENT
 from jaxvrp.io.json_files import plain, read_json
 from jaxvrp.io.limits import LARGEST
 from jaxvrp.io.messages import shown
@@ -372,16 +373,16 @@ class FleetMap:
         """Raise a ValueError, one line, if the scenario of `env` would ignore what a field of the map says."""
         customers = list(enumerate(self.customers))
         ignored = []
-        if "dynamic_share" not in env.parameters:
+        if env.dynamic_share is ABSENT:
             ignored += [
                 (f"customers[{i}].known_from", "customers become known")
                 for i, c in customers
                 if (c.known_from or 0.0) > self.clock
             ]
-        if "payload_factor" not in env.parameters and self.drones[0].payload_factor != 0:
+        if env.payload_factor is ABSENT and self.drones[0].payload_factor != 0:
             given = [("drones[0].payload_factor", "packages weigh")] if self.drones[0].payload_factor else []
             ignored += given + [(f"customers[{i}].demand", "packages weigh") for i, c in customers if c.demand]
-        if not env.parameters.get("wait_for_window", False):
+        if not env.wait_for_window:
             late = [i for i, c in customers if c.window and c.window[0] > self.clock]
             ignored += [(f"customers[{i}].window[0]", "drones wait for the start of a window") for i in late]
         if ignored:
@@ -412,7 +413,7 @@ class FleetMap:
         further = {
             "hover_cost": drone.hover_time and scale.time / drone.hover_time,
             "recharge_rate": drone.recharge_time and scale.time / drone.recharge_time,
-            "payload_factor": drone.payload_factor if "payload_factor" in env.parameters else None,
+            "payload_factor": None if env.payload_factor is ABSENT else drone.payload_factor,
             "delivery_threshold": self.reach.delivery and self.reach.delivery / scale.length,
             "recovery_threshold": self.reach.recovery and self.reach.recovery / scale.length,
         }
@@ -520,7 +521,6 @@ def map_of(env: TruckDrone, instance: Instance, name: str = "") -> FleetMap:
 
     What the scenario ignores is left out: starts of windows, and that packages weigh.
     """
-    waits = env.parameters.get("wait_for_window", False)
     count = len(instance.demand) if instance.exists is None else int(np.sum(instance.exists))
     dt, capacity = float(env.dt), float(env.max_battery)
     known_from = [0] * count if instance.known_from is None else np.asarray(instance.known_from).tolist()
@@ -533,14 +533,14 @@ def map_of(env: TruckDrone, instance: Instance, name: str = "") -> FleetMap:
         range=lasting(capacity, env.battery_rate),
         hover_time=lasting(capacity * dt, env.hover_cost),
         recharge_time=lasting(capacity * dt, env.recharge_rate),
-        payload_factor=env.parameters.get("payload_factor", 0.0),
+        payload_factor=0.0 if env.payload_factor is ABSENT else env.payload_factor,
     )
     customers = [
         Customer(
             position=_point(instance.customer_position[index]),
             demand=_short(instance.demand[index]),
             window=(
-                _short(int(instance.window_start[index]) * dt * waits),
+                _short(int(instance.window_start[index]) * dt * env.wait_for_window),
                 _short(int(instance.window_end[index]) * dt),
             ),
             known_from=_short(known_from[index] * dt) or None,

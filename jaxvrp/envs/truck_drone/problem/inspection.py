@@ -10,6 +10,7 @@ import numpy as np
 
 from jaxvrp.envs.truck_drone.env import TruckDrone
 from jaxvrp.envs.truck_drone.problem.fleet_map import FleetMap
+from jaxvrp.fields import ABSENT
 from jaxvrp.plausible import TINY, UNITS, degrees, distant, extent, nearest
 from jaxvrp.problems import Inspection
 
@@ -45,7 +46,7 @@ def reach_of(fleet_map: FleetMap, env: TruckDrone) -> Reach:
     customers = _points([customer.position for customer in fleet_map.customers])
     gap = nearest(customers, places)
     demand = np.array([customer.demand for customer in fleet_map.customers]) / fleet_map.whole_scale.demand
-    laden = 1.0 + float(env.parameters.get("payload_factor", 0.0)) * demand
+    laden = 1.0 if env.payload_factor is ABSENT else 1.0 + float(env.payload_factor) * demand
     stride = fleet_map.drones[0].speed * fleet_map.whole_scale.time
     guard = float(env.forced_return_factor)
     # Before the last step of the way the package is on board, and the guard counts it.

@@ -18,7 +18,7 @@ from jaxvrp.actor import RandomActor
 from jaxvrp.entities import seen_as
 from jaxvrp.envs.truck_drone import Instance
 from jaxvrp.envs.truck_drone.baselines.greedy import GreedyActor
-from jaxvrp.envs.truck_drone.scenarios.vrpd_tw import VrpdTw
+from jaxvrp.envs.truck_drone.scenarios import VrpdTw
 from jaxvrp.envs.truck_drone.story import story_of
 from jaxvrp.envs.truck_drone.world import CRASHED, FLYING, ONBOARD, RETURNING
 from jaxvrp.episodes import from_states

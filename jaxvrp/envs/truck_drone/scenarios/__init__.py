@@ -1,1 +1,0 @@
-"""The scenarios that come with `truck_drone`."""
