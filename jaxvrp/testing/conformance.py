@@ -1,14 +1,15 @@
 """The conformance suite of the environment contract, for users' own environments and scenarios.
 
 `check_shapes` only traces an environment (a fraction of a second); `check_env` also plays episodes under legal,
-arbitrary and idle actions. Both raise `ConformanceError`: one line with the function, what is wrong, and the remedy.
+arbitrary and idle actions, and prints what it checked. Both raise `ConformanceError`: one line with the function, what
+is wrong, and the remedy.
 """
 
 from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -25,6 +26,26 @@ POLICIES = ("legal", "arbitrary", "idle")
 TOLERANCE = 1e-5
 """Absolute and relative, between two compilations of the same float32 arithmetic."""
 
+SHAPES = (
+    "roles: names, numbers of agents, spaces, what actions point at",
+    "types: structure, shapes and dtypes of what every function returns",
+    "tracing: step returns the types of reset, also where parameters are arguments of jit",
+)
+"""What `check_shapes` checks, a line each."""
+
+PLAYED = (
+    "reset: one key gives one problem, with and without jit",
+    "numbers: finite, and observations inside of their Box",
+    "masks: each agent has a legal action, and the fallback of illegal ones is legal",
+    "illegal actions: counted once each, where `invalid_actions` is a metric",
+    "time: each step takes some, and episodes end within max_episode_steps",
+    "ends: a finished state stays as it is, and pays 0",
+    "entities: static ones never change, void ones are 0",
+    "compilation: step is compiled once",
+    "agreement: batch and loop, parameters as arguments and as constants, with and without jit",
+)
+"""What `check_env` checks beside that, a line each."""
+
 Failed = dict[str, jax.Array]
 """`{message: bool[]}`, whether a check fails."""
 
@@ -33,19 +54,29 @@ class ConformanceError(AssertionError):
     """An environment breaks the contract; the message is one line with the remedy."""
 
 
-def check_env(env: Environment, key: jax.Array | None = None, num_steps: int | None = None, batch: int = 6) -> None:
-    """Check everything that the contract of `jaxvrp.Environment` promises.
+def check_env(
+    env: Environment,
+    key: jax.Array | None = None,
+    num_steps: int | None = None,
+    batch: int = 6,
+    *,
+    quiet: bool = False,
+) -> None:
+    """Check everything that the contract of `jaxvrp.Environment` promises, and print what was checked.
 
     Args:
         env: the environment, any parameters.
         key: typed key of the instances and actions; a fixed one by default.
         num_steps: steps to play; by default a few more than `env.max_episode_steps`, so that episodes must end.
         batch: environments played together, at least 3: one each for legal, arbitrary and idle actions.
+        quiet: print nothing.
 
     Raises:
         ConformanceError: what is wrong, in one line.
     """
+    say = (lambda lines: None) if quiet else _print_passed
     check_shapes(env)
+    say(SHAPES)
     _require(batch >= len(POLICIES), f"check_env: batch is {batch}; it must be at least {len(POLICIES)}")
     num_steps = env.max_episode_steps + 5 if num_steps is None else num_steps
     program = _Program(env)
@@ -54,6 +85,15 @@ def check_env(env: Environment, key: jax.Array | None = None, num_steps: int | N
     _check_reset(env, keys[0], jax.tree.map(lambda leaf: leaf[0], start))
     _require(not start[1].done.all(), "is_terminal or is_truncated holds in every fresh state; nothing can be played")
     _check_agreement(program, _play_episodes(program, play_key, start, num_steps))
+    say(PLAYED)
+    if not quiet:
+        players = ", ".join(POLICIES)
+        print(f"{type(env).__name__} is sound: {num_steps} steps of {batch} environments, {players} actions")
+
+
+def _print_passed(checks: Sequence[str]) -> None:
+    for check in checks:
+        print(f"passed  {check}")
 
 
 def check_shapes(env: Environment) -> None:

@@ -36,8 +36,13 @@ def test_continuous_roles_void_rows_noise_and_truncation_conform(reach):
     check_env(reach)
 
 
-def test_other_seeds_and_sizes_conform(reach):
+def test_other_seeds_and_sizes_conform_and_what_was_checked_is_printed(reach, capsys):
+    check_env(reach, jax.random.key(7), num_steps=3, batch=3, quiet=True)
+    assert capsys.readouterr().out == ""
     check_env(reach, jax.random.key(7), num_steps=3, batch=3)
+    *lines, last = capsys.readouterr().out.splitlines()
+    assert len(lines) == 12 and all(line.startswith("passed  ") for line in lines)
+    assert last == "Reach is sound: 3 steps of 3 environments, legal, arbitrary, idle actions"
     with pytest.raises(ConformanceError, match="batch is 2; it must be at least 3"):
         check_env(reach, batch=2)
 
