@@ -188,8 +188,6 @@ def whole(episode: Episode) -> Episode:
         raise ValueError("nothing of it has been played, so it has no page and no picture; write .json or .csv")
     episode = jax.device_get(episode)
     ended = np.asarray(episode.timesteps.done)
-    if ended.ndim != 1 or not ended.size:
-        raise ValueError(f"the timesteps have the shape {ended.shape}; they need [T+1], the states of one episode")
     length = count_states(getattr(episode.states, "step", np.arange(ended.size)), ended)
     states, timesteps = jax.tree.map(lambda leaf: leaf[:length], (episode.states, episode.timesteps))
     actions = jax.tree.map(lambda leaf: leaf[: length - 1], episode.actions)
@@ -197,8 +195,15 @@ def whole(episode: Episode) -> Episode:
 
 
 def count_states(step: ArrayLike, ended: ArrayLike) -> int:
-    """States up to the first that `ended`, or to the last before `step` stops growing; both arguments `[T+1]`."""
-    return int((np.append(np.diff(step) <= 0, True) | np.asarray(ended)).argmax()) + 1
+    """States up to the first that `ended`, or to the last before `step` stops growing; both arguments `[T+1]`.
+
+    Raises:
+        ValueError: they have no leading time axis, or more than one.
+    """
+    ended = np.asarray(ended)
+    if ended.ndim != 1 or not ended.size:
+        raise ValueError(f"what ended has the shape {ended.shape}; it needs [T+1], the states of one episode")
+    return int((np.append(np.diff(step) <= 0, True) | ended).argmax()) + 1
 
 
 def until_end(states: State) -> State:
@@ -208,7 +213,5 @@ def until_end(states: State) -> State:
         ValueError: the states have no leading time axis, or more than one.
     """
     states = jax.tree.map(np.asarray, states)
-    if states.step.ndim != 1 or states.step.size == 0:
-        raise ValueError(f"states.step has shape {states.step.shape}; it needs [T+1], the states of one episode")
     length = count_states(states.step, states.done)
     return jax.tree.map(lambda leaf: leaf[:length], states)

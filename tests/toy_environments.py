@@ -17,6 +17,19 @@ LOW, HIGH = -0.5, 1.5
 MIDDLE = (LOW + HIGH) / 2
 """Of `LineWalk`: its size, and the box of its actions."""
 
+TINY = {
+    "env": {"name": "toy_of_the_tests"},
+    "num_envs": 4,
+    "num_devices": 1,
+    "rollout_length": 8,
+    "num_minibatches": 2,
+    "num_epochs": 1,
+    "hidden_sizes": (8,),
+    "total_steps": 32,
+    "eval_episodes": 4,
+}
+"""Keys of the smallest training by MAPPO or IPPO, of an update."""
+
 
 # --- the contract ----------------------------------------------------------------------------------------------------
 

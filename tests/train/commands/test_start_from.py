@@ -4,25 +4,13 @@ import chex
 import jax
 import pytest
 
-import tests.toy_environments  # noqa: F401
 from jaxvrp.io.command_line import UserError
+from tests.toy_environments import TINY
 from train.algorithms import ALGORITHMS, make_train
 from train.commands import launch
 from train.run.checkpoint import Checkpoints
 from train.run.folder import CHECKPOINTS, RunFolder, write_configuration
 from train.run.resume import RecordedRun
-
-TINY = {
-    "env": {"name": "toy_of_the_tests"},
-    "num_envs": 4,
-    "num_devices": 1,
-    "rollout_length": 8,
-    "num_minibatches": 2,
-    "num_epochs": 1,
-    "hidden_sizes": (8,),
-    "total_steps": 32,
-    "eval_episodes": 4,
-}
 
 
 def learner(**changes):

@@ -14,6 +14,7 @@ import pytest
 import jaxvrp
 from jaxvrp.io.command_line import UserError
 from jaxvrp.policies import folder as policies
+from tests.toy_environments import TINY
 from train import export
 from train.algorithms import ALGORITHMS, make_train
 from train.commands import launch
@@ -23,18 +24,6 @@ from train.run.folder import CHECKPOINTS, RunFolder, write_configuration
 from train.run.resume import RecordedRun
 from train.settings import command_line
 
-TINY = {
-    "env": {"name": "toy_of_the_tests"},
-    "num_envs": 4,
-    "num_devices": 1,
-    "rollout_length": 8,
-    "num_minibatches": 2,
-    "num_epochs": 1,
-    "hidden_sizes": (8,),
-    "total_steps": 32,
-    "eval_episodes": 4,
-    "num_seeds": 2,
-}
 LARGEST = 2_000_000
 """Bytes of a policy that is shipped."""
 
@@ -43,7 +32,7 @@ LARGEST = 2_000_000
 def run(tmp_path_factory):
     """The folder of a run of two seeds that has saved the state that it began with."""
     algorithm = ALGORITHMS["mappo"]
-    learner = make_train(algorithm.config_class(**TINY))
+    learner = make_train(algorithm.config_class(**TINY, num_seeds=2))
     folder = tmp_path_factory.mktemp("runs") / "run"
     folder.mkdir()
     recorded = RecordedRun(learner.config, "mappo")
@@ -91,7 +80,7 @@ def test_what_it_was_trained_by_is_what_to_type(run):
 
 @pytest.mark.slow
 def test_another_run_begins_with_it(exported):
-    config = ALGORITHMS["mappo"].config_class(**{**TINY, "num_seeds": 1, "start_from": str(exported)})
+    config = ALGORITHMS["mappo"].config_class(**{**TINY, "start_from": str(exported)})
     learner = make_train(config)
     state = launch.beginning(learner, exported, trust=False)(learner.init(jax.random.key(3)))
     chex.assert_trees_all_equal(learner.actor_params(state), RunFolder(exported).load("latest").params)
