@@ -15,8 +15,6 @@ from typing import Any
 
 import jax
 
-from jaxvrp import Environment, vectorize
-from jaxvrp.fields import require_count
 from jaxvrp.io.command_line import UserError, above_zero, positive, refuse_overwriting, refuse_unwritable
 from jaxvrp.io.machine import device_name, machine  # noqa: F401 (all benchmarks write them)
 from jaxvrp.io.messages import shown
@@ -130,19 +128,6 @@ def check_sizes(sizes: Iterable[Size], labels: str) -> None:
     for size in sizes:
         if len(size) != len(labels.split(",")):
             raise UserError(f"--sizes: '{','.join(map(str, size))}' is not {labels}")
-
-
-def check_batch(env: Environment, batch: int, option: str) -> None:
-    """Refuse a batch that memory does not hold, before anything is made; `option` gives its size.
-
-    Raises:
-        UserError: it does not; one line with a size that fits.
-    """
-    try:
-        require_count(option, batch)
-        vectorize.check_batch(env, batch, option)
-    except ValueError as error:
-        raise UserError(str(error)) from None
 
 
 def seconds_option(text: str) -> float:

@@ -135,14 +135,9 @@ def play_reference(reference: Reference, steps: int) -> int:
 
 
 def measure_case(case: Case) -> Record:
-    """Compile, warm up and measure one case in this process.
-
-    Raises:
-        UserError: memory does not hold the batch.
-    """
+    """Compile, warm up and measure one case in this process."""
     subject = subject_of(case.env)
     env = jaxvrp.make(case.env, **subject.parameters(case.size), **case.parameters)
-    measure.check_batch(env, case.batch, "--batches")
     jax_player = JaxPlayer(env, case.batch, case.steps)
     plays: dict[str, tuple[Callable[[], object], int]] = {"jax": (jax_player.play, case.batch * case.steps)}
     # References play by the default parameters.

@@ -25,24 +25,9 @@ from jaxvrp.environment import (
     team_reward,
 )
 from jaxvrp.fields import require_count
-from jaxvrp.io.machine_memory import bytes_of, check_count
 from jaxvrp.memory import memory_of
 from jaxvrp.spaces import ByKind, ByRole
 from jaxvrp.turns import Turns
-
-MANY = 4096
-"""Fewer environments are not asked for their memory: that takes a moment."""
-
-
-def check_batch(env: Environment, count: int, name: str) -> None:
-    """Refuse `count` environments if their states and observations do not fit into memory.
-
-    Raises:
-        ValueError: one line that calls the number `name`, with a number that fits.
-    """
-    if count >= MANY:
-        single = jax.eval_shape(env.reset, jax.eval_shape(lambda: jax.random.key(0)))
-        check_count(name, count, bytes_of(single))
 
 
 class VecTimeStep(TimeStep):
@@ -157,12 +142,11 @@ class VecEnv(struct.PyTreeNode):
         Those of a group are the same; `count` is a multiple of `group_size`.
 
         Raises:
-            ValueError: `count` is below 1, or the machine's memory does not hold so many environments.
+            ValueError: `count` is below 1.
             TypeError: `count` is no whole number.
         """
         count = self.num_envs if count is None else count
         require_count("count", count)
-        check_batch(self.env, self.num_envs, "num_envs")
         rules = memory_of(self.env)
         env = self.env if memory is None or rules is None else rules.apply(memory)
         instances = jax.vmap(env.generate)(jax.random.split(key, count // self.group_size))

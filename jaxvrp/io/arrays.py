@@ -21,8 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxvrp.io.limits import LARGEST, LARGEST_WHOLE
-from jaxvrp.io.machine_memory import in_words
-from jaxvrp.io.messages import few, printable
+from jaxvrp.io.messages import few, in_words, printable
 from jaxvrp.io.problem_files import DamagedFileError, UnknownFormatError
 from jaxvrp.io.whole_files import UnreadableError, read_bytes, write_whole
 
@@ -141,6 +140,11 @@ def check_shapes(schema: Schema, problem: object, counts: Mapping[str, int]) -> 
         shape = tuple(counts[axis] if isinstance(axis, str) else axis for axis in field.axes)
         if np.shape(getattr(problem, name)) != shape:
             raise ValueError(f"{name} has shape {np.shape(getattr(problem, name))}; it needs {shape}")
+
+
+def bytes_of(tree: Any) -> int:
+    """Bytes of all arrays of a pytree, or of `jax.ShapeDtypeStruct`s."""
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
 
 
 def refuse_where(wrong: np.ndarray, message: str) -> None:

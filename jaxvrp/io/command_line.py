@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 from jaxvrp.io import streams
 from jaxvrp.io.limits import LARGEST, LEAST
-from jaxvrp.io.messages import printable, shown
+from jaxvrp.io.messages import out_of_memory, printable, shown
 from jaxvrp.io.whole_files import try_to_write
 
 LARGEST_INDEX = 2**32 - 1
@@ -151,9 +151,10 @@ def _status_of(command: Callable[[], object], mistakes: tuple[type[Exception], .
     except OSError as error:
         message = _system_said(error)
     except Exception as error:
-        if not isinstance(error, (UserError, *mistakes)):
+        known = str(error) if isinstance(error, (UserError, *mistakes)) else out_of_memory(error)
+        if known is None:
             raise
-        message = str(error)
+        message = known
     print(f"error: {printable(message)}", file=sys.stderr)
     return 2
 

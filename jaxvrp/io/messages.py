@@ -63,6 +63,22 @@ def shown_cost(cost: float) -> str:
     return f"{cost + 0.0:.{decimals}f}"
 
 
+def in_words(num_bytes: float) -> str:
+    """`"1.5 GB"`: three digits, and a unit of 1 000, 1 000 000, ... bytes."""
+    for unit in ("B", "kB", "MB", "GB", "TB", "PB"):
+        if num_bytes < 999.5:
+            return f"{num_bytes:.3g} {unit}"
+        num_bytes /= 1000
+    return f"{num_bytes:.3g} EB"
+
+
+def out_of_memory(error: Exception) -> str | None:
+    """The message about an error of a device that has no room left; None for any other."""
+    if "RESOURCE_EXHAUSTED" not in str(error):
+        return None
+    return f"out of memory ({str(error).splitlines()[0][:200]}); lower the number of environments or another size"
+
+
 def few(names: Iterable[object], most: int = FEW) -> str:
     """Foreign names, each cut; of many the first, and how many more there are."""
     names = list(names)

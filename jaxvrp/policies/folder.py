@@ -16,10 +16,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxvrp.io.arrays import LARGEST_ARRAYS, FileWords, read_npz, write_npz
+from jaxvrp.io.arrays import LARGEST_ARRAYS, FileWords, bytes_of, read_npz, write_npz
 from jaxvrp.io.command_line import UserError
 from jaxvrp.io.json_files import read_json
-from jaxvrp.io.machine_memory import bytes_of
 from jaxvrp.io.messages import cut, nearest, shown
 from jaxvrp.io.whole_files import read_bytes, write_json
 from jaxvrp.io.yaml_text import read_yaml

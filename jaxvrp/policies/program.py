@@ -26,8 +26,7 @@ from jaxvrp.environment import State
 from jaxvrp.io.arrays import MEMBER, MOST_ARRAYS
 from jaxvrp.io.command_line import UserError
 from jaxvrp.io.json_files import LARGEST_JSON, json_in
-from jaxvrp.io.machine_memory import in_words
-from jaxvrp.io.messages import cut, printable, shown
+from jaxvrp.io.messages import cut, in_words, printable, shown
 from jaxvrp.io.whole_files import UnreadableError, read_bytes, write_whole
 from jaxvrp.policies.choice import likeliest_actions
 from jaxvrp.policies.environment import playing_environment

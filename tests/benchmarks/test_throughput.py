@@ -17,7 +17,6 @@ from benchmarks import throughput
 from benchmarks.reference.truck_drone import RandomTruckDrone
 from benchmarks.subject import choose, subject_of
 from benchmarks.throughput import Case, JaxPlayer
-from jaxvrp.io import machine_memory
 from jaxvrp.io.command_line import UserError
 
 CASE = Case(env="truck_drone", size=(1, 1, 1), batch=2, steps=256, repeats=3, seconds=0.001)
@@ -100,12 +99,6 @@ def test_an_environment_without_a_reference_is_measured_alone(capsys):
     throughput.main(["--env", name, "--batches", "2"], run=lambda case: record)
     printed = capsys.readouterr().out
     assert re.search(r"^default +2 +[\d.]+( [kM])? +[\d.]+( [kM])? - [\d.]+( [kM])? +- +- +- ", printed, re.M), printed
-
-
-def test_a_batch_that_memory_does_not_hold_is_not_tried(monkeypatch):
-    monkeypatch.setattr(machine_memory, "host_bytes", lambda: 10**9)
-    with pytest.raises(UserError, match=r"^--batches is 2000000000; that takes at least .*: --batches \d+ should fit$"):
-        throughput.measure_case(dataclasses.replace(CASE, batch=2 * 10**9))
 
 
 def test_other_parameters_are_measured_without_the_reference(monkeypatch):

@@ -11,7 +11,6 @@ import pytest
 from jax.extend.core import jaxprs_in_params
 
 from jaxvrp import VecEnv
-from jaxvrp.io import machine_memory
 from tests.toy_environments import Reach
 
 KEY = jax.random.key(5)
@@ -275,26 +274,6 @@ def test_an_index_beyond_32_bits_is_counted(vec):
     still = np.zeros((NUM_ENVS, 2, 2), np.float32)
     _, timestep = vec.step(state, {"mover": still, "caller": calls})
     assert timestep.metrics["invalid_actions"].tolist() == [0, 1, 1, 0]
-
-
-@pytest.mark.parametrize("call", ["reset", "reset in jit", "generate"])
-def test_a_batch_that_memory_does_not_hold_is_refused_before_it_is_made(reach, call):
-    vec = VecEnv(reach, 2_000_000_000)
-    calls = {"reset": vec.reset, "reset in jit": jax.jit(vec.reset), "generate": vec.generate}
-    with pytest.raises(ValueError) as caught:
-        calls[call](jax.random.key(0))
-    says = r"num_envs is 2000000000; that takes at least .* of memory, and there are .*: num_envs \d+ should fit"
-    assert re.fullmatch(says, str(caught.value))
-
-
-def test_the_batch_that_is_recommended_fits_and_is_no_little_one(reach, monkeypatch):
-    """What really takes how much is asked of the arrays themselves."""
-    monkeypatch.setattr(machine_memory, "host_bytes", lambda: 2_000_000)
-    with pytest.raises(ValueError, match="num_envs is 1000000") as caught:
-        VecEnv(reach, 1_000_000).reset(jax.random.key(0))
-    fitting = int(re.search(r"num_envs (\d+) should fit", str(caught.value))[1])
-    made = jax.jit(VecEnv(reach, fitting).reset)(jax.random.key(0))
-    assert 100_000 < machine_memory.bytes_of(made) < 2_000_000
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ import jax
 
 from jaxvrp import Environment
 from jaxvrp.io.command_line import UserError, program_name
-from jaxvrp.io.messages import shown
+from jaxvrp.io.messages import out_of_memory, shown
 from jaxvrp.policies.networks import NETWORKS
 from train.algorithms import ALGORITHMS, make_train
 from train.learner import Learner
@@ -90,12 +90,9 @@ def out_of_memory_as_mistake(folder: pathlib.Path) -> Iterator[None]:
     try:
         yield
     except jax.errors.JaxRuntimeError as error:
-        if "RESOURCE_EXHAUSTED" not in str(error):
+        if (problem := out_of_memory(error)) is None:
             raise
-        raise UserError(
-            f"out of memory ({str(error).splitlines()[0][:200]}); lower num_envs or another size, and start anew; "
-            f"{folder} keeps what was saved"
-        ) from None
+        raise UserError(f"{problem}, and start anew; {folder} keeps what was saved") from None
 
 
 def train_stages(

@@ -32,9 +32,9 @@ import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
+from jaxvrp.io.arrays import bytes_of
 from jaxvrp.io.command_line import UserError
 from jaxvrp.io.json_files import LARGEST_JSON
-from jaxvrp.io.machine_memory import bytes_of
 from jaxvrp.io.messages import cut, shown
 from jaxvrp.io.whole_files import naming, read_bytes, write_json
 from train.run.lock import cannot

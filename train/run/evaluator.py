@@ -14,8 +14,6 @@ from jaxvrp import Environment, registry
 from jaxvrp.actor import Actor, RandomActor
 from jaxvrp.environment import select
 from jaxvrp.episodes import Episode, play_episodes, record_episode
-from jaxvrp.io.command_line import UserError
-from jaxvrp.vectorize import check_batch
 from train.learner import Learner
 from train.run.progress import Episodes
 
@@ -27,12 +25,8 @@ Program = Callable[..., Any]
 class Evaluator:
     """Plays fixed instances with any actor; their seed is not the training seed."""
 
-    def __init__(self, env: Environment, num_episodes: int, seed: int, *, name: str = "episodes"):
-        """Nothing is played yet; `name` is what the user calls the number of episodes."""
-        try:
-            check_batch(env, num_episodes, name)
-        except ValueError as error:
-            raise UserError(str(error)) from None
+    def __init__(self, env: Environment, num_episodes: int, seed: int):
+        """Nothing is played yet."""
         self.env, self.num_episodes, self.seed = env, num_episodes, seed
 
     def instances(self) -> Any:

@@ -21,7 +21,6 @@ from jaxvrp.envs.pcb.problem.bookshelf import read_bookshelf
 from jaxvrp.envs.pcb.problem.instance import Sizes, Wiring, board_targets, least_sizes, wire
 from jaxvrp.envs.pcb.problem.netlist import Netlist
 from jaxvrp.envs.pcb.problem.pcb_file import read_pcb
-from jaxvrp.io.machine_memory import bytes_of, check_count
 from jaxvrp.io.messages import nearest, shown
 from jaxvrp.io.problem_files import UnknownFormatError
 
@@ -44,7 +43,7 @@ Boards = str | os.PathLike | Board | Sequence[str | os.PathLike | Board]
 class Supply:
     """Which boards an environment draws its problems from."""
 
-    num_boards: int = fields.option(64, help="number of generated boards", minimum=1)
+    num_boards: int = fields.option(64, help="number of generated boards", minimum=1, maximum=10**6)
     board_seed: int = fields.option(0, help="seed of generated boards", minimum=0, maximum=2**32 - 1)
     board_index: int | None = fields.option(
         None, help="only this board of those read, from 0; all of them if left out", minimum=0
@@ -101,16 +100,13 @@ def _by_owner(parameters: dict[str, Any]) -> Sequence[dict[str, Any]]:
 
 
 def _generated(supply: Supply, parameters: generator.Parameters) -> Board:
-    """Boards `[B]` as NumPy arrays; refused, with a ValueError, if memory does not hold them and their tables."""
+    """Boards `[B]` as NumPy arrays."""
     for name, value in vars(parameters).items():
         if isinstance(value, np.ndarray | jax.Array):
             raise TypeError(f"{name} is {shown(value)}; the boards of an environment are drawn by one number")
-    parts = parameters.max_parts + 1
-    if supply.num_boards * parts**2 >= PAIRS:
-        board = jax.eval_shape(lambda key: generator.generate(key, parameters), jax.random.key(0))
-        check_count("num_boards", supply.num_boards, bytes_of(board) + parts**2)
     keys = jax.random.split(jax.random.key(supply.board_seed), supply.num_boards)
-    return jax.device_get(_in_pieces(lambda keys: _generate_all(keys, parameters), PAIRS // parts**2, keys))
+    pieces = PAIRS // (parameters.max_parts + 1) ** 2
+    return jax.device_get(_in_pieces(lambda keys: _generate_all(keys, parameters), pieces, keys))
 
 
 @functools.partial(jax.jit, static_argnames="parameters")

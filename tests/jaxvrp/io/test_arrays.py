@@ -14,6 +14,7 @@ from jaxvrp.io import arrays as arrays_module
 from jaxvrp.io.arrays import (
     ArrayField,
     FileWords,
+    bytes_of,
     check_shapes,
     computed_arrays,
     load_arrays,
@@ -381,3 +382,13 @@ def test_a_wrong_problem_in_a_batch_is_named(tmp_path):
     save_arrays(tmp_path / "batch.npz", FORMAT, SCHEMA, batch)
     with pytest.raises(ValueError, match=r"batch\.npz \(errand 2, 1\): load of stop 0 is negative$"):
         load(tmp_path / "batch.npz")
+
+
+def test_arrays_are_counted_whether_they_exist_or_not():
+    def make():
+        return {"a": jnp.zeros((3, 5)), "b": (jnp.ones(7, bool), jnp.zeros((), jnp.int16)), "c": None}
+
+    assert bytes_of(make()) == bytes_of(jax.eval_shape(make)) == 3 * 5 * 4 + 7 + 2
+    assert bytes_of(jax.eval_shape(lambda: jnp.zeros((10**10, 10**10), bool))) == 10**20
+    keys = jax.random.split(jax.random.key(0), 6)
+    assert bytes_of(keys) == jax.random.key_data(keys).nbytes

@@ -99,6 +99,12 @@ def test_a_request_to_terminate_acts_like_ctrl_c_and_says_how_to_go_on(capsys):
     assert signal.getsignal(signal.SIGTERM) is before
 
 
+def test_a_device_without_room_is_one_line(capsys):
+    assert run_command(raising(RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 4 bytes.\nmore"))) == 2
+    line = "error: out of memory (RESOURCE_EXHAUSTED: Out of memory allocating 4 bytes.); lower the number of "
+    assert capsys.readouterr().err == f"{line}environments or another size\n"
+
+
 def test_a_bug_is_not_hidden():
     with pytest.raises(ValueError, match="a bug"):
         run_command(raising(ValueError("a bug")))

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from jaxvrp.io.messages import cut, escaped, few, nearest, printable, shown, shown_cost
+from jaxvrp.io.messages import cut, escaped, few, in_words, nearest, printable, shown, shown_cost
 from jaxvrp.io.published_data import VARIABLE, data_folder
 from jaxvrp.io.whole_files import write_csv, write_json, write_text, write_whole
 
@@ -155,6 +155,14 @@ def test_of_many_names_a_few_are_listed():
     assert few(["a", "b\x1b", 3]) == r"a, b\x1b, 3"
     assert few(map(str, range(20_000)), most=2) == "0, 1, 19998 more"
     assert len(few(["\x00" * 5000] * 20)) < 600 and len(shown("\u202e" * 5000)) <= 40 and len(cut("\x1b" * 90)) == 32
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [(0, "0 B"), (999, "999 B"), (1000, "1 kB"), (999_999, "1 MB"), (25_263_000_000, "25.3 GB"), (8e19, "80 EB")],
+)
+def test_bytes_in_words(count, words):
+    assert in_words(count) == words
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ def test_a_device_without_room_is_one_line(tmp_path, monkeypatch):
     tiny = "--env.name toy_of_the_tests --num_devices 1 --num_envs 4"
     problem = "RESOURCE_EXHAUSTED: Out of memory allocating 400000000000 bytes.\nmore"
     with pytest.raises(
-        UserError, match=r"^out of memory \(RESOURCE_EXHAUSTED: .* bytes\.\); lower num_envs or another"
+        UserError, match=r"^out of memory \(RESOURCE_EXHAUSTED: .* bytes\.\); lower the number of environments"
     ):
         launch.main("mappo", [*tiny.split(), "--run_dir", str(tmp_path / "a")])
     problem = "INTERNAL: a bug"
