@@ -15,6 +15,8 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
+from jaxvrp.io.messages import number
+
 Point = tuple[float, float]
 
 Why = tuple[tuple[str, tuple[int, ...]], ...]
@@ -80,16 +82,6 @@ class Units:
     def distance(self, length: float) -> str:
         """A length."""
         return f"{number(length)} {self.length}".rstrip()
-
-
-def number(value: float) -> str:
-    """A number for people: three digits, or all that stand before the point; never 0 for what is more."""
-    size = abs(value)
-    if value == round(value):
-        return str(round(value))
-    decimals = 0 if size >= 100 else 1 if size >= 10 else 2 if size >= 0.1 else 3
-    text = f"{value:.{decimals}f}"
-    return text if float(text) or not value else "less than 0.001"
 
 
 @dataclasses.dataclass(frozen=True)

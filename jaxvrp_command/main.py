@@ -4,32 +4,43 @@ from __future__ import annotations
 
 import functools
 import importlib
-import shutil
+import os
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-from jaxvrp_command import answers, names
-from jaxvrp_command.answers import choose, refuse
-from jaxvrp_command.packages import ROOT, alone, find_users_modules, package_version, use_ours
+import jaxvrp
+from jaxvrp.io.command_line import PROGRAM_NAMES, Interrupted, UserError, run_command
+from jaxvrp_command.names import ROOT, algorithms, aligned, checked, programs, sentence, width
 
 NAME, HELP = "jaxvrp", ("-h", "--help")
 
-LEARNERS = {name: f"train.{name}" for name, *_ in names.algorithms()}
-PROGRAMS = {name: module for name, module in names.programs("train").items() if name not in LEARNERS}
-BENCHMARKS = names.programs("benchmarks/records") | names.programs("benchmarks")
+COMMON_NAMES = ("train", "benchmarks")
+"""Packages of ours that are called as a user's own file may be."""
 
+
+class Group(NamedTuple):
+    """What the word behind a first word is, the modules that it starts, by name, and a sentence."""
+
+    what: str
+    programs: Mapping[str, str]
+    about: str
+
+
+LEARNERS = {name: f"train.{name}" for name, *_ in algorithms()}
+BENCHMARKS = programs("benchmarks/records") | programs("benchmarks")
 GROUPS = {
-    "train": ("algorithm", LEARNERS, "Train a policy by one of the algorithms."),
-    "bench": ("benchmark", BENCHMARKS, "Compare players on frozen sets of problems, or measure speed."),
+    "train": Group("algorithm", LEARNERS, "Train a policy by one of the algorithms."),
+    "bench": Group("benchmark", BENCHMARKS, "Compare players on frozen sets of problems, or measure speed."),
 }
-"""By the first word: what the second names, the modules of the second, and a sentence."""
+"""By the first word."""
 
-ANSWERS = {
-    "list": (answers.list_names, "List environments, algorithms, networks, configurations and policies."),
-    "version": (answers.show_versions, "Show the versions of jaxvrp, Python, jax and jaxlib, and the devices."),
-}
-"""Functions that need no JAX to begin with, and a sentence."""
+QUICK = {"list": "jaxvrp_command.list", "version": "jaxvrp_command.version"}
+"""Modules of programs that need no JAX to begin with."""
+
+PROGRAMS = QUICK | {name: module for name, module in programs("train").items() if name not in LEARNERS}
+"""Modules by the only word that starts them."""
 
 FIRST = ("play", "train", "evaluate", "replay", "solve", "plan")
 """The words that stand first on the page of `--help`; the others follow by the alphabet."""
@@ -37,81 +48,94 @@ FIRST = ("play", "train", "evaluate", "replay", "solve", "plan")
 
 def commands() -> dict[str, str]:
     """The first words, with a sentence each."""
-    found = {name: about for name, (*_, about) in (GROUPS | ANSWERS).items()}
-    found |= {name: names.sentence(module) for name, module in PROGRAMS.items()}
+    found = {name: group.about for name, group in GROUPS.items()}
+    found |= {name: sentence(module) for name, module in PROGRAMS.items()}
     return {name: found[name] for name in (*FIRST, *sorted(found.keys() - set(FIRST)))}
-
-
-def main(argv: Sequence[str] | None = None) -> None:
-    """Start what the words name; exits with 0, with 2 after a mistake (one line on stderr), with 130 after Ctrl-C."""
-    streams = alone("jaxvrp.io.streams")
-    streams.protect()
-    try:
-        _run(sys.argv[1:] if argv is None else list(argv))
-    except SystemExit as end:
-        raise SystemExit(streams.finish(end.code)) from None
-    except KeyboardInterrupt:  # before a program has begun, which sees to it itself: while JAX is imported, say
-        print("interrupted; nothing had begun", file=sys.stderr)
-        raise SystemExit(130) from None  # 128 and the number of the signal
-    if status := streams.finish(0):
-        raise SystemExit(status)
 
 
 def program_names() -> dict[str, str]:
     """By module, what is typed to start a program: `jaxvrp train mappo` for `train.mappo`."""
     typed = {module: f"{NAME} {name}" for name, module in PROGRAMS.items()}
-    for group, (_, modules, _) in GROUPS.items():
-        typed |= {module.removesuffix(".__main__"): f"{NAME} {group} {name}" for name, module in modules.items()}
+    for word, group in GROUPS.items():
+        typed |= {module.removesuffix(".__main__"): f"{NAME} {word} {name}" for name, module in group.programs.items()}
     return typed
 
 
+def main(argv: Sequence[str] | None = None) -> None:
+    """Start what the words name; exits with 2 after a mistake (one line on stderr), with 130 after Ctrl-C."""
+    PROGRAM_NAMES.set(program_names())
+    if status := run_command(lambda: _run(sys.argv[1:] if argv is None else list(argv))):
+        raise SystemExit(status)
+
+
 def _run(words: list[str]) -> None:
-    if not words or words[0] in HELP:
-        about = "Cooperative routing and placement: simulate, train, plan, look."
-        print(_page(NAME, about, "COMMAND", commands()), f"{NAME} --version", sep="\n")
-        return
-    if words[0] == "--version":
-        print(f"{NAME} {package_version()}")
-        return
-    name = choose(words[0], commands(), "command", NAME)
-    if name in ANSWERS:
-        answer, about = ANSWERS[name]
-        answer(words[1:], about)
-    elif name in PROGRAMS:
-        _start(PROGRAMS[name], words[1:])
-    else:
-        _run_of_group(name, words[1:])
+    try:
+        if not words or words[0] in HELP:
+            _show_page(NAME, "Cooperative routing and placement: simulate, train, plan, look.", "COMMAND", commands())
+            print(f"{NAME} --version")
+        elif words[0] == "--version":
+            print(f"{NAME} {jaxvrp.__version__}")
+        elif checked(words[0], commands(), "command", NAME) in PROGRAMS:
+            _start(PROGRAMS[words[0]], words[1:])
+        else:
+            _run_of_group(words[0], words[1:])
+    except KeyboardInterrupt:  # before a program has begun, which sees to it itself: while JAX is imported, say
+        raise Interrupted("interrupted; nothing had begun") from None
 
 
-def _run_of_group(group: str, words: list[str]) -> None:
-    what, modules, about = GROUPS[group]
-    if group == "bench" and not (ROOT / "benchmarks").is_dir():
-        refuse("jaxvrp bench needs a clone of the repository, which holds the folder benchmarks; the package does not")
+def _run_of_group(word: str, words: list[str]) -> None:
+    if word == "bench" and not (ROOT / "benchmarks").is_dir():
+        raise UserError(
+            "jaxvrp bench needs a clone of the repository, which holds the folder benchmarks; the package does not"
+        )
+    program, (what, modules, about) = f"{NAME} {word}", GROUPS[word]
     if words and words[0] not in HELP:
-        _start(modules[choose(words[0], modules, what, f"{NAME} {group}")], words[1:])
-        return
-    sentences = {name: names.sentence(module) for name, module in modules.items()}
-    print(_page(f"{NAME} {group}", about, what.upper(), sentences))
+        _start(modules[checked(words[0], modules, what, program)], words[1:])
+    else:
+        _show_page(program, about, what.upper(), {name: sentence(module) for name, module in modules.items()})
+
+
+def _show_page(program: str, about: str, what: str, choices: Mapping[str, str]) -> None:
+    """The page of `--help` of a command that has others behind it."""
+    print(f"usage: {program} {what} [OPTIONS]", "", *textwrap.wrap(about, width()), "", sep="\n")
+    print(*aligned([*choices.items()], width()), "", f"{program} {what} --help lists the options of each.", sep="\n")
 
 
 def _start(module: str, words: list[str]) -> None:
-    """Run a program; ends the process."""
+    """Run a program; one that needs JAX ends the process."""
+    if module in QUICK.values():
+        importlib.import_module(module).main(words)
+        return
     use_ours()
     find_users_modules()
-    from jaxvrp.io.command_line import PROGRAM_NAMES
-
     entry = importlib.import_module("train.commands.entry").entry
-    program = importlib.import_module(module)
-    PROGRAM_NAMES.set(program_names())
-    entry(functools.partial(program.main, words))
+    entry(functools.partial(importlib.import_module(module).main, words))
 
 
-def _page(program: str, about: str, what: str, choices: Mapping[str, str]) -> str:
-    """The page of `--help` of a command that has others behind it."""
-    width = min(shutil.get_terminal_size().columns, answers.WIDEST)
-    lines = [f"usage: {program} {what} [OPTIONS]", "", *textwrap.wrap(about, width), ""]
-    lines += [*answers.aligned([*choices.items()], width), "", f"{program} {what} --help lists the options of each."]
-    return "\n".join(lines)
+def use_ours() -> None:
+    """Import the packages with `COMMON_NAMES` from beside this one.
+
+    A file `train.py` in the folder where somebody starts, or in one that `PYTHONPATH` names, would go first. Modules
+    in a package are found by way of the package, so that it is enough to import the packages themselves.
+    """
+    sys.path.insert(0, str(ROOT))
+    for name in COMMON_NAMES:
+        if (ROOT / name).is_dir():  # benchmarks are in a clone alone
+            importlib.import_module(name)
+    sys.path.remove(str(ROOT))
+
+
+def find_users_modules() -> None:
+    """Let dotted paths lead to modules in the folder where the user starts; it is the last that is looked in.
+
+    `python -m` has it first, a script not at all. Python's option `-P` leaves it out, and is heeded.
+    """
+    try:
+        here = os.getcwd()
+    except FileNotFoundError:  # it was removed
+        return
+    if not sys.flags.safe_path and here not in sys.path and "" not in sys.path:
+        sys.path.append(here)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,23 @@
-"""What can be named on the command line, read from the sources: to import them would import JAX, a second or more."""
+"""What can be named on the command line, in columns. It is read from the sources: to import them would import JAX."""
 
 from __future__ import annotations
 
 import itertools
 import json
+import pathlib
 import re
-from collections.abc import Callable
+import shutil
+import textwrap
+from collections.abc import Callable, Iterable, Sequence
 
-from jaxvrp_command.packages import ROOT
+from jaxvrp.io.command_line import UserError
+from jaxvrp.io.messages import nearest
+
+ROOT = pathlib.Path(__file__).parents[1]
+"""The folder that holds all our packages: a checkout, or `site-packages`."""
+
+WIDEST = 120
+"""Columns; sentences are broken at the terminal's width, or here."""
 
 Row = tuple[str, ...]
 """A name, short facts, and a sentence at the end."""
@@ -85,3 +95,26 @@ SECTIONS: dict[str, tuple[str, Callable[[], list[Row]]]] = {
     "policies": ("jaxvrp evaluate --run NAME; jaxvrp replay --run NAME", policies),
 }
 """By title: the use of the names, and a function that makes the rows."""
+
+
+def width() -> int:
+    """Of a page, in columns."""
+    return min(shutil.get_terminal_size().columns, WIDEST)
+
+
+def aligned(rows: Sequence[Row], width: int) -> list[str]:
+    """Lines with the first columns as wide as their widest cell, and the sentence broken beside them."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
+    lines = []
+    for *cells, text in rows:
+        head = "  " + "".join(f"{cell:<{cell_width}}  " for cell, cell_width in zip(cells, widths, strict=True))
+        first, *rest = textwrap.wrap(text, max(width - len(head), 20)) or [""]
+        lines += [head + first, *(" " * len(head) + line for line in rest)]
+    return lines
+
+
+def checked(name: str, known: Iterable[str], what: str, program: str) -> str:
+    """The typed name if it is known; else a mistake that suggests one, and the `program` whose `--help` lists them."""
+    if name not in known:
+        raise UserError(f"unknown {what} '{name}'; {nearest(name, list(known))}; see {program} --help")
+    return name

@@ -2,7 +2,10 @@
 
 import ast
 import functools
+import os
 import pathlib
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -192,6 +195,36 @@ def test_what_learns_and_runs_draws_nothing():
         ):
             drawing = {name for name in names if name.startswith(("jaxvrp.show", "jaxvrp.replay"))}
             assert not drawing, f"{module} imports {drawing}"
+
+
+LEARNING = """
+import sys
+from jaxvrp import registered, registry
+from train import PPOConfig, make_train
+import train.off_policy.trainer
+
+registry.all_cards()
+for name in registered():
+    registry.resolve(name)
+make_train(PPOConfig(env={"name": "truck_drone"}, num_devices=1))
+print(*(name for name in sys.modules if name.startswith(("jaxvrp", "train"))))
+"""
+
+NOT_LEARNED_WITH = {
+    *("show", "replay", "story", "adapters", "search", "shown", "commands", "run"),
+    *("toolbox", "players", "plan", "reasons", "notebook", "pictures", "baselines", "annealing", "played"),
+}
+"""Parts of the names of modules that draw, search, tell, or read and write what is not learned from."""
+
+
+def test_a_training_loads_what_it_learns_from():
+    """Of every environment the rules and the card; `jaxvrp.toolbox`, `players` and `notebook` are types alone."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
+    argv = [sys.executable, "-c", LEARNING]
+    done = subprocess.run(argv, env=environment, capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split()) - {"jaxvrp.toolbox", "jaxvrp.players", "jaxvrp.notebook"}
+    assert {"jaxvrp.envs.truck_drone.card", "jaxvrp.envs.darp.rules", "train.on_policy.trainer"} <= loaded
+    assert not {name for name in loaded if set(name.split(".")) & NOT_LEARNED_WITH}
 
 
 def test_the_public_face_of_the_learners_is_there():

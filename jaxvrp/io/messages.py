@@ -111,3 +111,13 @@ def nearest(name: str, names: Iterable[str]) -> str:
     if similar:
         return f"the most similar of {len(names)}: {few(similar)}"
     return f"none of {len(names)} is similar; some of them: {few(names[:5])}"
+
+
+def number(value: float) -> str:
+    """A number for people: three digits, or all that stand before the point; never 0 for what is more."""
+    size = abs(value)
+    if value == round(value):
+        return str(round(value))
+    decimals = 0 if size >= 100 else 1 if size >= 10 else 2 if size >= 0.1 else 3
+    text = f"{value:.{decimals}f}"
+    return text if float(text) or not value else "less than 0.001"

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from jaxvrp.io.messages import cut
+from jaxvrp.io.messages import cut, number
 from jaxvrp.show.looks import SHADES, Looks
 from jaxvrp.show.palette import EDGE, FRAME, GRID, INK, LOST, NOTE, PALE, series_look, text_colour
 from jaxvrp.show.paper import legend_entry, legible, outline, points_high
 from jaxvrp.show.route_map import LONGEST, end_of
-from jaxvrp.story import Bar, Chart, Counts, Dot, Levels, Lines, Row, Rows, Story, Vehicle, number
+from jaxvrp.story import Bar, Chart, Counts, Dot, Levels, Lines, Row, Rows, Story, Vehicle
 
 LANE = 0.42
 """Half the height of a lane, by the distance of lanes."""

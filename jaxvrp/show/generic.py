@@ -16,9 +16,10 @@ import numpy as np
 
 from jaxvrp import registry
 from jaxvrp.episodes import Episode
+from jaxvrp.io.messages import number
 from jaxvrp.show.common import mean_return
 from jaxvrp.spaces import Discrete, agent_names
-from jaxvrp.story import Bar, Card, Chart, Lines, Place, Row, Rows, Story, Units, Vehicle, number
+from jaxvrp.story import Bar, Card, Chart, Lines, Place, Row, Rows, Story, Units, Vehicle
 
 MOST_LINES = 8
 """Of a chart; of a field with more entries the mean is shown."""

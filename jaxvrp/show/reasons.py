@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from jaxvrp.story import number
+from jaxvrp.io.messages import number
 
 ALLOWED = 0
 """The kind of a cause where there is none: the action is allowed."""

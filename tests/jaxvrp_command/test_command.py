@@ -18,8 +18,10 @@ from jaxvrp.io.command_line import program_name
 from jaxvrp.policies.folder import shipped_policies
 from jaxvrp.policies.networks import NETWORKS
 from jaxvrp.spaces import Box, Discrete
-from jaxvrp_command import answers, main, names
-from jaxvrp_command.packages import COMMON_NAMES, ROOT, find_users_modules
+from jaxvrp_command import list as listing
+from jaxvrp_command import main, names, version
+from jaxvrp_command.main import COMMON_NAMES, find_users_modules
+from jaxvrp_command.names import ROOT
 from train.algorithms import ALGORITHMS
 from train.settings.config_file import shipped_names
 
@@ -28,9 +30,11 @@ HERE = pathlib.Path(__file__).parents[2]
 
 def run(*words):
     """The command in this process, with what it leaves of its own: the names of programs; its exit status."""
-    with pytest.raises(SystemExit) as stopped:
+    try:
         contextvars.copy_context().run(main.main, list(words))
-    return stopped.value.code
+    except SystemExit as stopped:
+        return stopped.code
+    return 0
 
 
 def apart(folder, *words):
@@ -73,9 +77,9 @@ def test_every_name_has_a_sentence():
 
 @pytest.mark.parametrize("width", [80, 120])
 def test_the_list_is_aligned_and_narrow_enough(width):
-    lines = answers.page(list(names.SECTIONS), width).splitlines()
+    lines = listing.page(list(names.SECTIONS), width).splitlines()
     assert max(map(len, lines)) <= width
-    algorithms = answers.page(["algorithms"], 200).splitlines()[1:]
+    algorithms = listing.page(["algorithms"], 200).splitlines()[1:]
     assert {line.index(" actions  ") for line in algorithms if "continuous" in line} == {
         algorithms[-1].index(" actions")
     }
@@ -92,7 +96,7 @@ def test_what_is_quick_imports_no_jax(words, tmp_path):
 
 
 def test_versions(capsys):
-    main.main(["version"])
+    assert run("version") == 0
     told = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
     assert told["jaxvrp"].startswith(jaxvrp.__version__) and str(HERE) in told["jaxvrp"]
     assert told["jax"] == importlib.metadata.version("jax")
@@ -106,7 +110,7 @@ def test_devices_that_cannot_be_found_are_one_line(monkeypatch):
         raise RuntimeError("Unable to initialize\nbackend 'tpu'")
 
     monkeypatch.setattr("jax.devices", none)
-    assert answers.devices() == "none: Unable to initialize backend 'tpu'"
+    assert version.devices() == "none: Unable to initialize backend 'tpu'"
 
 
 def test_every_word_starts_something():
@@ -144,11 +148,12 @@ def test_a_program_is_called_as_it_was_started():
     assert program_name("train.mappo") == "python -m train.mappo"
     assert main.program_names()["train.mappo"] == "jaxvrp train mappo"
     assert main.program_names()["train.play"] == "jaxvrp play"
+    assert main.program_names()["jaxvrp_command.list"] == "jaxvrp list"
     assert main.program_names()["benchmarks.quality"] == "jaxvrp bench quality"
 
 
 def test_no_words_are_a_question_for_help(capsys):
-    main.main([])
+    assert run() == 0
     page = capsys.readouterr().out
     for name, about in main.commands().items():
         assert f"\n  {name} " in page and about[:30] in page
@@ -156,7 +161,7 @@ def test_no_words_are_a_question_for_help(capsys):
 
 @pytest.mark.parametrize("group", ["train", "bench"])
 def test_help_of_a_group_names_all(group, capsys):
-    main.main([group, "--help"])
+    assert run(group, "--help") == 0
     page = capsys.readouterr().out
     programs = main.GROUPS[group][1]
     for name in programs:
@@ -220,7 +225,7 @@ def test_a_folder_with_a_train_py(users_folder):
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("usage: jaxvrp bench throughput ") and not done.stderr
     assert apart(users_folder, "-c", "import train").returncode == 1
-    script = "from jaxvrp_command.packages import use_ours; use_ours(); import train.algorithms as a; print(a.__file__)"
+    script = "from jaxvrp_command.main import use_ours; use_ours(); import train.algorithms as a; print(a.__file__)"
     done = apart(users_folder, "-c", script)
     assert done.stdout.strip() == str(HERE / "train" / "algorithms.py"), done.stderr
 

@@ -15,8 +15,8 @@ from jaxvrp.envs.dispatch.env import DISPATCHER, DRIVER, Dispatch
 from jaxvrp.envs.dispatch.routes.insertion import offers
 from jaxvrp.envs.dispatch.routes.plans import DEADLINE, REQUEST, Plans, Prepared, Request
 from jaxvrp.envs.dispatch.rules import State
+from jaxvrp.io.messages import number
 from jaxvrp.show.reasons import ALLOWED, Cause, Kind, Reasons, first_cause
-from jaxvrp.story import number
 
 
 class Why(Kind):

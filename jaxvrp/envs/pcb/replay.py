@@ -22,13 +22,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jaxvrp import story
 from jaxvrp.envs.pcb import played
 from jaxvrp.envs.pcb.env import ROLE, Pcb
 from jaxvrp.envs.pcb.geometry import LEGAL_OVERLAP
 from jaxvrp.envs.pcb.plan import BoardOfFile
 from jaxvrp.envs.pcb.played import Placement
 from jaxvrp.episodes import Episode
+from jaxvrp.io import messages
 from jaxvrp.io.schema import POINT, boolean, list_of, number, object_with, optional, text, whole_number
 from jaxvrp.show.common import as_json, common_entries
 
@@ -114,7 +114,7 @@ def move_outcome(
     words = ["action clipped to its box"] if (np.abs(asked) > 1).any() else []
     lost = float(np.linalg.norm(np.asarray(start, float) + step - np.asarray(end, float)))
     if lost > LEAST_LOSS:
-        edge = f"stopped at the board's edge, {story.number(lost)} mm short of where it was to go"
+        edge = f"stopped at the board's edge, {messages.number(lost)} mm short of where it was to go"
         words.append(edge if clamp else "no turn: a part had left the board")
     return "; ".join(words) or None
 
@@ -129,13 +129,13 @@ def _shortfalls(placement: Placement, agents: Mapping[int, str]) -> dict[str, An
     for part in (part for part in agents if placement.wrong[part]):
         shared = [_common_area(bodies[part], other) for other in bodies]
         words = [
-            f"{story.number(area)} mm² on {agents.get(other, f'fixed part {other}')}"
+            f"{messages.number(area)} mm² on {agents.get(other, f'fixed part {other}')}"
             for other, area in enumerate(shared)
             if other != part and side[other] == side[part] and area > 0
         ]
         outside = shared[part] - _common_area(bodies[part], outline)
         if outside > LEGAL_OVERLAP * shared[part]:
-            words.append(f"{story.number(outside)} mm² off the board")
+            words.append(f"{messages.number(outside)} mm² off the board")
         entries.append({"name": agents[part], "why": ", ".join(words)})
     return {"title": "Not legal in the end", "entries": entries}
 

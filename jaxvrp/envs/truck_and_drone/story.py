@@ -13,6 +13,7 @@ import numpy as np
 from jaxvrp.envs.truck_and_drone.state import State
 from jaxvrp.envs.truck_and_drone.ways import DRONE, TRUCK, Leg, Ways, name_of
 from jaxvrp.io import plan_files
+from jaxvrp.io.messages import number
 from jaxvrp.story import (
     Activity,
     Bar,
@@ -25,7 +26,6 @@ from jaxvrp.story import (
     Story,
     Units,
     Vehicle,
-    number,
 )
 
 REST = 1e-3

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +18,9 @@ from jaxvrp.envs.truck_drone.world import Decision, World, as_known, initial_wor
 from jaxvrp.episodes import Episode
 from jaxvrp.fields import ABSENT, parameter, size
 from jaxvrp.spaces import Box, ByKind, ByRole, Discrete, EntityKind, Role
-from jaxvrp.story import Story
+
+if TYPE_CHECKING:
+    from jaxvrp.story import Story
 
 Carry = tuple[World, World, jax.Array, jax.Array]
 """Of the loop over the steps of a decision: the last two worlds, the reward so far, steps so far."""

@@ -12,8 +12,8 @@ from jaxvrp.envs.truck_drone.env import TruckDrone
 from jaxvrp.envs.truck_drone.physics import Physics, battery_reserve, distance
 from jaxvrp.envs.truck_drone.problem.naming import Naming
 from jaxvrp.envs.truck_drone.world import World, is_known
+from jaxvrp.io.messages import number
 from jaxvrp.show.reasons import ALLOWED, Cause, Reasons, first_cause
-from jaxvrp.story import number
 
 WORDS = (
     "",

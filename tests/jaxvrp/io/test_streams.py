@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from jaxvrp_command.packages import ROOT
+from jaxvrp_command.names import ROOT
 
 STREAMS = f"""
 import importlib.util, os, sys

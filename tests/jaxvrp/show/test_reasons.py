@@ -26,8 +26,8 @@ from jaxvrp.envs.truck_drone.scenarios import TruckDroneBasic
 from jaxvrp.envs.tsp_drone import reasons as tsp_reasons
 from jaxvrp.envs.tsp_drone.reasons import Why as TspWhy
 from jaxvrp.episodes import from_states, record_episode
+from jaxvrp.io.messages import number
 from jaxvrp.show import export_episode
-from jaxvrp.story import number
 from tests.jaxvrp.envs.dispatch import small_days
 from tests.jaxvrp.show.conftest import play
 

@@ -21,10 +21,10 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jaxvrp import story
 from jaxvrp.envs.truck_drone.env import TruckDrone, make
 from jaxvrp.envs.truck_drone.problem.instance import Instance
 from jaxvrp.fields import ABSENT
+from jaxvrp.io import messages
 from jaxvrp.io.json_files import plain, read_json
 from jaxvrp.io.limits import LARGEST
 from jaxvrp.io.messages import shown
@@ -313,7 +313,7 @@ class FleetMap:
         def words(number: float) -> str:
             if not math.isfinite(number):
                 return "without end"
-            digits = story.number(float(number))
+            digits = messages.number(float(number))
             return f"{digits.rstrip('0').rstrip('.') if '.' in digits else digits} {unit}".rstrip()
 
         return words

@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike
 
 from jaxvrp.envs.truck_drone.problem.fleet_map import FleetMap, WholeScale
 from jaxvrp.envs.truck_drone.problem.instance import Instance
-from jaxvrp.story import Point, Units, number
+from jaxvrp.io.messages import number
+from jaxvrp.story import Point, Units
 
 
 @dataclasses.dataclass(frozen=True)
