@@ -34,7 +34,7 @@ LAYERS = (
     ("jaxvrp.envs",),
     ("jaxvrp.envs.*.toolbox", "jaxvrp.envs.*.card", "jaxvrp.envs.*.players"),
     ("jaxvrp.show", "jaxvrp.replay", "jaxvrp.adapters"),
-    ("train.sharding",),
+    ("train.sharding", "train.vectors"),
     ("train.settings",),
     ("train.learner",),
     ("train.on_policy", "train.off_policy"),

@@ -32,6 +32,7 @@ from train.on_policy.rollout import Players, Rollout, Statics
 from train.on_policy.value_norm import ValueNorm
 from train.settings.config import check_divides
 from train.sharding import DATA, batch_specs, compiled, device_key, vec_specs
+from train.vectors import Vector, apart, joined_like
 
 CRITIC_HEAD_GAIN = 1.0
 """Scale of the last layers at the start: values that are not small."""
@@ -77,6 +78,8 @@ class Trainer:
             comparison=make_comparison(config, env, teacher),
         )
         self.optimizer = _optimizer(config, self.actors, self.critics)
+        # A CPU, where it gains nothing, rounds sums and quotients of other sizes in another way.
+        self.joins = mesh.devices.flat[0].platform != "cpu"
         players = jax.eval_shape(self.rollout.reset, jax.eval_shape(lambda: jax.random.key(0)))
         whole: Any = P()
         specs = TrainState(whole, whole, whole, batch_specs(players).replace(vec=vec_specs(players.vec)), whole, whole)
@@ -231,25 +234,39 @@ class Trainer:
         keys, num_envs = jax.random.split(device_key(shuffle_key), self.config.num_epochs), batch.reset.shape[1]
         order = jax.vmap(lambda k: jax.random.permutation(k, num_envs))(keys)
         order = order.reshape(self.config.num_epochs * self.config.num_minibatches, -1)
-        (params, optimizer), losses = jax.lax.scan(
-            lambda learned, envs: self._gradient_step(*learned, ppo.take(batch, envs), guided),
-            (state.params, state.optimizer),
-            order,
-        )
+        (params, optimizer), losses = self.learn(state.params, state.optimizer, batch, order, guided)
         metrics |= jax.tree.map(lambda leaf: leaf.mean(axis=0), losses)
         metrics |= {f"episode/{name}": value for name, value in jax.lax.psum(recording.statistics, DATA).items()}
         return TrainState(params, optimizer, norm, players, key, state.update + 1), metrics
 
-    def _gradient_step(
-        self, params: Params, optimizer: Any, batch: ppo.Batch, guided: Guidance
-    ) -> tuple[tuple[Any, Any], ppo.Metrics]:
-        """One step of every network on a minibatch: new parameters, new states of the optimiser, and metrics."""
-        gradient, metrics = jax.lax.psum(self.gradients(params, batch, guided), DATA)
-        learned, norms = self.apply_gradients(gradient, params, optimizer)
-        return learned, metrics | norms
+    def learn(
+        self, params: Params, optimizer: Any, batch: ppo.Batch, order: jax.Array, guided: Guidance
+    ) -> tuple[tuple[Params, Any], ppo.Metrics]:
+        """A step of every network for each row of `order`, `i32[steps, e]`: the environments of its minibatch.
+
+        Returns new parameters, new states of the optimiser, and metrics by step.
+        """
+
+        def step(learned: tuple[Params, Any], envs: jax.Array) -> tuple[tuple[Params, Any], Any]:
+            minibatch = ppo.take(batch, envs)
+            gradient, metrics = jax.lax.psum(self.gradients(apart(learned[0]), minibatch, guided), DATA)
+            learned, norms = self.apply_gradients(self.joined(gradient), *learned)
+            metrics |= norms
+            return learned, Vector.of(metrics) if self.joins else metrics
+
+        first = self.joined(params)
+        optimizer = joined_like(jax.eval_shape(self.optimizer.init, first), optimizer)
+        return apart(jax.lax.scan(step, (first, optimizer), order))
+
+    def joined(self, params: Params) -> Params:
+        """Parameters with a `Vector` for every network, where arrays are joined; else the same."""
+        if not self.joins:
+            return params
+        actor = {name: Vector.of(part, int(name in self.actors.separate)) for name, part in params["actor"].items()}
+        return {"actor": actor, "critic": {name: Vector.of(part) for name, part in params["critic"].items()}}
 
     def apply_gradients(self, grads: Params, params: Params, optimizer: Any) -> tuple[tuple[Params, Any], ppo.Metrics]:
-        """New parameters and states of the optimiser, and the norms of the gradients by network."""
+        """New parameters and states of the optimiser, and the norms of the gradients by network; all or none `joined`."""
         metrics: ppo.Metrics = {}
         for name in self.actors.names:
             norm = jax.vmap(optax.tree.norm) if name in self.actors.separate else optax.tree.norm
