@@ -266,7 +266,7 @@ class Trainer:
         return {"actor": actor, "critic": {name: Vector.of(part) for name, part in params["critic"].items()}}
 
     def apply_gradients(self, grads: Params, params: Params, optimizer: Any) -> tuple[tuple[Params, Any], ppo.Metrics]:
-        """New parameters and states of the optimiser, and the norms of the gradients by network; all or none `joined`."""
+        """New parameters and optimiser states, and the norms of the gradients by network; all `joined` or none."""
         metrics: ppo.Metrics = {}
         for name in self.actors.names:
             norm = jax.vmap(optax.tree.norm) if name in self.actors.separate else optax.tree.norm

@@ -20,8 +20,8 @@ from train.settings.config_file import shipped_names
 from train.settings.stages import stages_of
 
 SHIPPED = (
-    "darp, dispatch_ride_pooling, dispatch_same_day, pcb_sac, pcb_td3, truck_drone_basic, truck_drone_same_day, "
-    "truck_drone_scarce, truck_drone_tours, tsp_drone, vrpd_tw"
+    "darp, dispatch_ride_pooling, dispatch_same_day, pcb_sac, pcb_td3, truck_drone_accelerator, truck_drone_basic, "
+    "truck_drone_same_day, truck_drone_scarce, truck_drone_tours, tsp_drone, vrpd_tw"
 )
 NETWORK = ("network", "attention_size", "attention_heads", "attention_encode", "attention_layers")
 TINY = "--num_envs 4 --num_minibatches 2 --num_devices 1 --rollout_length 8 --total_steps 32 --env.max_steps 12"
