@@ -69,12 +69,12 @@ class Playing(struct.PyTreeNode):
 class RandomPlay:
     """Masked random play of a batch on each device of a mesh, as two jitted programs.
 
-    `begin` goes from a key to a `Playing`; `chunk` takes one, which is donated, plays `steps` scanned steps, and
-    returns it with the sums of rewards and of ended episodes.
+    `begin` goes from a key to a `Playing`; `chunk` takes one, which is donated, plays `steps` scanned steps, `unroll`
+    of them in a trip of the loop, and returns it with the sums of rewards and of ended episodes.
     """
 
-    def __init__(self, env: Environment, batch: int, steps: int, mesh: Mesh):
-        self._vec, self._actor, self._steps = VecEnv(env, batch), RandomActor(env), steps
+    def __init__(self, env: Environment, batch: int, steps: int, mesh: Mesh, unroll: int = 1):
+        self._vec, self._actor, self._steps, self._unroll = VecEnv(env, batch), RandomActor(env), steps, unroll
         specs = batch_specs(jax.eval_shape(self._begin, jax.eval_shape(lambda: jax.random.key(0))))
         self.begin = jax.jit(shard(lambda key: self._begin(device_key(key)), mesh, P(), specs))
         self.chunk = jax.jit(shard(self._chunk, mesh, (specs,), (specs, P())), donate_argnums=0)
@@ -87,7 +87,7 @@ class RandomPlay:
         key, pool_key, play_key = jax.random.split(playing.key, 3)
         state = self._vec.refresh_pool(playing.vec, device_key(pool_key))
         keys = jax.random.split(device_key(play_key), self._steps)
-        (state, timestep), totals = jax.lax.scan(self._step, (state, playing.timestep), keys)
+        (state, timestep), totals = jax.lax.scan(self._step, (state, playing.timestep), keys, unroll=self._unroll)
         totals = jax.tree.map(lambda total: jax.lax.psum(total.sum(), DATA), totals)
         return Playing(state, timestep, key), totals
 
@@ -105,21 +105,22 @@ class JaxPlayer:
 
     Attributes:
         devices: how many these are.
-        compile_seconds: to trace, lower and compile the call.
+        compiled: the call.
+        compile_seconds: to trace, lower and compile it.
     """
 
-    def __init__(self, env: Environment, batch: int, steps: int):
+    def __init__(self, env: Environment, batch: int, steps: int, unroll: int = 1):
         self.devices = len(jax.devices()) if batch % len(jax.devices()) == 0 else 1
-        play = RandomPlay(env, batch // self.devices, steps, make_mesh(self.devices))
+        play = RandomPlay(env, batch // self.devices, steps, make_mesh(self.devices), unroll)
         self._playing = jax.block_until_ready(play.begin(jax.random.key(0)))
         self._totals: dict[str, jax.Array] = {}
         start = time.perf_counter()
-        self._call = play.chunk.lower(self._playing).compile()
+        self.compiled = play.chunk.lower(self._playing).compile()
         self.compile_seconds = time.perf_counter() - start
 
     def play(self) -> None:
         """One call, waited for."""
-        self._playing, self._totals = self._call(self._playing)
+        self._playing, self._totals = self.compiled(self._playing)
         jax.block_until_ready(self._totals)
 
 

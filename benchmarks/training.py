@@ -53,15 +53,23 @@ class Learning:
 
     def __init__(self, config: RunConfig):
         self._trainer = make_train(config)
+        self._train_chunk = self._trainer.train_chunk
         self._state = self._trainer.init(jax.random.key(config.seed))
         is_on_policy = isinstance(self._trainer, on_policy.Trainer)
         self._rollout = (rollout_alone if is_on_policy else collection_alone)(self._trainer)
         self.updates = config.log_interval
         self.steps = config.steps_per_update * config.log_interval * config.num_seeds
 
+    def compile(self) -> jax.stages.Compiled:
+        """Compile `train_chunk` alone, which `chunk` then calls as it is."""
+        program, given = self._trainer.train_chunk.func, self._trainer.train_chunk.args
+        compiled = program.lower(*given, self._state).compile()
+        self._train_chunk = functools.partial(compiled, *given)
+        return compiled
+
     def chunk(self) -> None:
         """One call of `train_chunk`, waited for."""
-        self._state, metrics = self._trainer.train_chunk(self._state)
+        self._state, metrics = self._train_chunk(self._state)
         jax.block_until_ready((self._state, metrics))
 
     def rollouts(self) -> None:

@@ -25,7 +25,7 @@ SMALL = {
     "quickstart": {"NUM_ENVS": 16, "TOTAL_STEPS": 25_600, "EVAL_EPISODES": 4},
     "colab_tpu_gpu": {
         "TRAIN": "--total_steps 2048 --num_envs 32 --rollout_length 8 --num_minibatches 1 --eval_episodes 4",
-        "DEVICE": "--batches 16 --num_envs 16 --steps 4 --seconds 20",
+        "DEVICE": "--parts steps --batches 16 --steps 4 --seconds 90",
     },
 }
 SHOWN = {

@@ -1,12 +1,17 @@
 """`benchmarks.device`: rows, what goes wrong in one, the end by the clock, and what is written."""
 
+import functools
 import json
-import threading
+import os
+import signal
 import time
 
 import pytest
 
-from benchmarks import device
+from benchmarks.device import __main__ as command
+from benchmarks.device import rows as measured
+from benchmarks.device.__main__ import Job
+from jaxvrp.io.command_line import UserError
 
 
 @pytest.fixture
@@ -14,67 +19,101 @@ def out(tmp_path):
     return tmp_path / "device.json"
 
 
-def options(out, *words):
-    return ["--batches", "4", "--num_envs", "4", "--steps", "2", "--out", str(out), *words]
+def job(what, run, **further):
+    return Job({"part": "steps", "what": what, "batch": 4}, run, **further)
 
 
-def test_a_row_that_fails_is_kept_and_the_next_follows(out, monkeypatch, capsys):
-    def fail():
-        raise MemoryError("out of memory\nand more")
+def variable(name):
+    return {"note": os.environ.get(name, "none")}
 
-    rows = [{"part": "steps", "what": what, "batch": 4} for what in ("first", "second")]
-    monkeypatch.setattr(device, "jobs", lambda args: [(rows[0], fail), (rows[1], lambda: {"steps_per_second": 1e6})])
-    device.main(options(out))
-    result = json.loads(out.read_text())
-    assert [row.get("error") for row in result["rows"]] == ["MemoryError: out of memory", None]
-    assert result["machine"]["device"]
+
+def fails():
+    raise MemoryError("out of memory\nand more")
+
+
+def crashes():
+    os.write(2, b"F1127 02:21:08.305444 29897 parse.cc:234] Unknown flag\nusage\n")
+    os.kill(os.getpid(), signal.SIGABRT)
+
+
+def rate():
+    return {"steps_per_second": 1e6, "compile_seconds": 1.0, "program_bytes": 2**20, "peak_memory_bytes": None}
+
+
+@pytest.fixture
+def table_of(out, monkeypatch):
+    """`table_of(jobs, *options)`: the file that a call with these rows writes."""
+
+    def table(jobs, *options):
+        monkeypatch.setattr(command, "jobs", lambda args: jobs)
+        command.main(["--steps", "2", "--out", str(out), *options])
+        return json.loads(out.read_text())
+
+    return table
+
+
+def test_a_row_that_fails_or_crashes_is_kept_and_the_next_follows(table_of, out, capsys):
+    alone = {"variables": {"TESTED": "alone"}}
+    runs = [fails, crashes, rate, functools.partial(variable, "TESTED")]
+    jobs = [*(job(f"row {place}", run) for place, run in enumerate(runs)), job("flags", runs[-1], **alone)]
+    result = table_of([*jobs, job("crash alone", crashes, **alone), job("last", rate)])
+    crash = "its process ended with -6: F1127 02:21:08.305444 29897 parse.cc:234] Unknown flag"
+    said = [row.get("error", row.get("note")) for row in result["rows"]]
+    assert said == ["MemoryError: out of memory and more", crash, None, "none", "alone", crash, None]
+    assert result["machine"]["device"] and result["machine"]["runtime"]
+    assert result["rows_planned"] == len(result["rows"]) == 7
     assert out.with_suffix(".png").stat().st_size > 0
-    assert "2 of 2 rows" in capsys.readouterr().out
+    assert "7 of 7 rows" in capsys.readouterr().out
+    assert "usage" in out.with_suffix(".log").read_text()
 
 
-def test_the_clock_ends_a_row_and_keeps_those_before_it(out, monkeypatch, capsys):
-    left, released = [], threading.Event()
-
-    def leave(status):
-        left.append(status)
-        released.set()
-
-    row = {"part": "steps", "what": "w", "batch": 4}
-    hangs = (row, lambda: {"waited": released.wait(60)})
-    monkeypatch.setattr(device, "jobs", lambda args: [(row, lambda: {"steps_per_second": 1e6}), hangs])
-    device.main(options(out, "--seconds", "0.5"), leave)
-    assert left == [0]
-    assert json.loads(out.read_text())["rows"][0]["steps_per_second"] == 1e6
-    assert "stopped by the clock" in capsys.readouterr().out
+def test_the_clock_ends_a_row_and_keeps_those_before_it(table_of, monkeypatch, capsys):
+    monkeypatch.setattr(command, "LEAST_SECONDS", 0.0)
+    start = time.monotonic()
+    hangs = functools.partial(time.sleep, 600)
+    result = table_of([job("first", rate), job("hangs", hangs), job("none", rate)], "--seconds", "40")
+    assert time.monotonic() - start < 200
+    assert result["rows"][0]["steps_per_second"] == 1e6
+    assert result["rows"][1]["error"].startswith("stopped after")
+    assert len(result["rows"]) == 2 and "2 of 3 rows" in capsys.readouterr().out
 
 
-def test_the_clock_draws_to_the_end_though_all_rows_are_done(out, monkeypatch):
-    stopped, plot = threading.Event(), device.plot
+def test_a_rehearsal_with_a_row_that_fails_has_a_status(table_of):
+    assert "rows" in table_of([job("well", rate)], "--rehearse")
+    with pytest.raises(SystemExit, match="1"):
+        table_of([job("fails", fails)], "--rehearse")
 
-    def plot_slowly(*words):
-        stopped.set()
-        time.sleep(0.3)
-        plot(*words)
 
-    row = {"part": "steps", "what": "w", "batch": 4}
-    monkeypatch.setattr(device, "plot", plot_slowly)
-    monkeypatch.setattr(device, "jobs", lambda args: [(row, lambda: {"steps_per_second": 1.0 + stopped.wait(60)})])
-    device.main(options(out, "--seconds", "0.3"), lambda status: None)
-    assert out.with_suffix(".png").exists()
+def test_without_a_device_nothing_is_measured(table_of, monkeypatch, out):
+    monkeypatch.setattr(command.measured, "driver", fails)
+    with pytest.raises(UserError, match=r"^JAX finds no device \(MemoryError: out of memory and more\); .*device\.log"):
+        table_of([job("well", rate)])
+    assert not out.exists()
+
+
+def test_another_platform_than_asked_for_is_not_measured(table_of, out):
+    with pytest.raises(UserError, match=r"^--platform gpu: JAX finds \d x cpu \(cpu\); .*device\.log may say why"):
+        table_of([job("well", rate)], "--platform", "gpu")
+    assert not out.exists()
 
 
 def test_rows_are_of_every_part():
-    args = device._parser().parse_args(["--out", "device.json"])
-    rows = [row for row, _ in device.jobs(args)]
-    assert {row["part"] for row in rows} == {"parity", "steps", "training"}
+    args = command._parser().parse_args(["--out", "device.json"])
+    vars(args).update(command.FULL, further=())
+    rows = [job.row for job in command.jobs(args)]
+    assert {row["part"] for row in rows} == set(command.PARTS)
+    assert rows[command.COMMAND_PLACE]["part"] == "command"
     batches = {row["batch"] for row in rows if row["part"] == "steps"}
     assert (min(batches), max(batches)) == (2**10, 2**18)
-    assert {row["batch"] for row in rows if row["part"] == "training"} == {2**12, 2**13, 2**14, 2**15}
+    assert {row["batch"] for row in rows if row["part"] == "training"} == {2**10, 2**12, 2**14}
+    args.parts = ["flags"]
+    variables = [job.variables for job in command.jobs(args)]
+    assert len(variables) == len(command.FLAGS) and all("XLA_FLAGS" in each for each in variables)
 
 
 @pytest.mark.slow
 def test_a_row_of_each_part_is_measured():
-    assert device.parity("darp", 3)["share_as_on_cpu"] == 1.0
+    assert measured.parity("darp", 3)["share_as_on_cpu"] == 1.0
     small = {"num_drones": 1, "num_customers": 1, "num_route_nodes": 1}
-    assert device.simulation("truck_drone", small, 2, 2)["steps_per_second"] > 0
-    assert device.training("mlp", 8, "bfloat16")["steps_per_second"] > 0
+    assert measured.simulation("truck_drone", small, 2, 2, unroll=2)["steps_per_second"] > 0
+    assert measured.training("mlp", 8, "bfloat16")["steps_per_second"] > 0

@@ -1,0 +1,1 @@
+"""What the accelerator of a machine does, in nine minutes at most."""

@@ -1,0 +1,296 @@
+"""What the accelerator of this machine does, in one command that takes nine minutes at most.
+
+python -m benchmarks.device --out device.json
+python -m benchmarks.device --rehearse --seconds 120 --out trial.json    # tiny, on a CPU; a row that fails is status 1
+
+Whatever JAX finds is measured, one row after another, the most important first: whether steps are those of this
+machine's CPU, random play by batch, flags of the compiler, training, a peer on the same device if it is installed, and
+the README's first command. After each row the file is written anew. A row that fails, or takes too long, says so, and
+the next follows; `device.log` beside the file has all that libraries say. `--platform gpu` refuses to measure a
+CPU, which is what JAX finds where a GPU does not start.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import functools
+import itertools
+import os
+import pathlib
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import jaxvrp
+from benchmarks import fast_compilation, measure
+from benchmarks.device import rows as measured
+from benchmarks.device.rows import Row
+from benchmarks.device.worker import Worker
+from benchmarks.subject import subject_of
+from jaxvrp.io.command_line import Parser, UserError, positive
+from jaxvrp.io.whole_files import write_json
+from train import aligned, entry
+
+PARTS = ("parity", "steps", "flags", "training", "command")
+"""Of the table, in its order."""
+
+LEAST_SECONDS = 10.0
+"""Which must be left for a row to begin."""
+
+MOST_SECONDS = 180.0
+"""That a row may take, compilation included."""
+
+COMMAND_PLACE = 16
+"""How many rows come before the README's first command."""
+
+ENVIRONMENTS = ("truck_drone", "darp", "tsp_drone", "pcb", "dispatch")
+"""Measured first; the others follow."""
+
+WHILE, UNROLL, SHORT, DOUBLE = (
+    "--xla_gpu_enable_command_buffer=+WHILE,+CONDITIONAL",
+    "--xla_gpu_command_buffer_unroll_loops=true",
+    "--xla_gpu_graph_min_graph_size=1",
+    "--xla_gpu_enable_while_loop_double_buffering=true",
+)
+
+FLAGS = {
+    "as they are": ((), 1),
+    "loops in command buffers, even short ones": ((WHILE, SHORT), 1),
+    "the same, unrolled": ((WHILE, SHORT, UNROLL), 1),
+    "double buffering of loops": ((DOUBLE,), 1),
+    "scan(unroll=4)": ((), 4),
+    "loops in command buffers, scan(unroll=4)": ((WHILE, SHORT), 4),
+    "loops in command buffers": ((WHILE,), 1),
+    "short command buffers": ((SHORT,), 1),
+}
+"""Words for flags of XLA that are added to those of the user, and steps in a trip of the loop."""
+
+FLAGS_BATCH = 4096
+"""Environments of the program whose flags are compared: on an H100 its time is that of starting kernels."""
+
+REHEARSAL = {"batches": [64, 256], "num_envs": [16], "steps": 4, "further": ("--total_steps", "12800")}
+"""Options of a rehearsal; `further` ones of the README's first command."""
+
+FULL = {"batches": [2**power for power in range(10, 19, 2)], "num_envs": [2**10, 2**12, 2**14], "steps": 64}
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """A row of the table.
+
+    Attributes:
+        row: its `part`, `what` it is, and the `batch` if it has one.
+        run: measures the rest of it; a function of a module, with its arguments.
+        variables: of the environment of a process that measures this row alone; None: rows share a process.
+    """
+
+    row: Row
+    run: Callable[[], Row]
+    variables: Mapping[str, str] | None = None
+
+
+def jobs(args: argparse.Namespace) -> list[Job]:
+    """All rows; one of each part in turn, so that every part has some if time is short."""
+    parts = (parities(args), simulations(args), flags(args), trainings(args))
+    in_turn = [job for jobs_in_turn in itertools.zip_longest(*parts) for job in jobs_in_turn if job]
+    command = Job(
+        {"part": "command", "what": "the README's first"}, functools.partial(measured.first_command, args.further)
+    )
+    return [
+        job for job in (*in_turn[:COMMAND_PLACE], command, *in_turn[COMMAND_PLACE:]) if job.row["part"] in args.parts
+    ]
+
+
+def parities(args: argparse.Namespace) -> Iterator[Job]:
+    """A row for each environment."""
+    for name in dict.fromkeys((*ENVIRONMENTS, *jaxvrp.registered())):
+        yield Job({"part": "parity", "what": name}, functools.partial(measured.parity, name, args.steps))
+
+
+def simulations(args: argparse.Namespace) -> Iterator[Job]:
+    """Random play: `truck_drone` and a peer in the largest batch, the others in the next, and so on down."""
+    batches = sorted(args.batches, reverse=True)
+    for place, batch in enumerate(batches):
+        row = {"part": "steps", "batch": batch}
+        small = subject_of("truck_drone").parameters((2, 3, 5))
+        for seen in ("flat", "entities"):
+            run = functools.partial(
+                measured.simulation, "truck_drone", {**small, "observation": seen}, batch, args.steps
+            )
+            yield Job({**row, "what": f"truck_drone (2, 3, 5), {seen}"}, run)
+        if place == 0:
+            yield Job({**row, "what": "JaxMARL MPE spread"}, functools.partial(measured.peer, batch, args.steps))
+            continue
+        for name in ENVIRONMENTS[1:]:
+            size = subject_of(name).sizes[0]
+            parameters = subject_of(name).parameters(size)
+            run = functools.partial(measured.simulation, name, parameters, batch, args.steps)
+            yield Job({**row, "what": f"{name} {size}"}, run)
+
+
+def flags(args: argparse.Namespace) -> Iterator[Job]:
+    """One program under flags of its compiler, which are read when a process starts."""
+    small = {**subject_of("truck_drone").parameters((2, 3, 5)), "observation": "entities"}
+    batch = min(FLAGS_BATCH, max(args.batches))
+    for what, (words, unroll) in FLAGS.items():
+        given = " ".join([os.environ.get("XLA_FLAGS", ""), *words]).strip()
+        row = {"part": "flags", "what": what, "batch": batch, "flags": given, "unroll": unroll}
+        run = functools.partial(measured.simulation, "truck_drone", small, batch, args.steps, unroll)
+        yield Job(row, run, {"XLA_FLAGS": given})
+
+
+def trainings(args: argparse.Namespace) -> Iterator[Job]:
+    """MAPPO by network, the largest number of environments first, that one in other precisions, too."""
+    largest = max(args.num_envs)
+    numbers = [(num_envs, "as it comes") for num_envs in sorted(args.num_envs, reverse=True)]
+    for num_envs, precision in (numbers[0], (largest, "bfloat16"), *numbers[1:], (largest, "float32")):
+        for network in ("mlp", "gru", "attention"):
+            row = {"part": "training", "what": f"{network}, {precision}", "batch": num_envs}
+            yield Job(row, functools.partial(measured.training, network, num_envs, precision))
+
+
+class Table:
+    """Rows as they are measured, and the file that always has all of them."""
+
+    def __init__(self, out: pathlib.Path, seconds: float, variables: Mapping[str, str]):
+        """`variables` are of the environment of every process that measures."""
+        self.rows: list[Row] = []
+        self._out, self._log, self._deadline = out, out.with_suffix(".log"), time.monotonic() + seconds
+        self._log.unlink(missing_ok=True)
+        # Two processes have the device at a time: none takes memory before it needs it.
+        self._variables = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", **variables}
+        self._shared = Worker(self._variables, self._log)
+        self.header: Row = {}
+
+    def begin(self, command: Sequence[str], platform: str | None) -> None:
+        """Find the device, which is to be of that platform; None: of any.
+
+        Raises:
+            UserError: JAX finds none.
+        """
+        answer = self._shared.call(measured.driver, MOST_SECONDS)
+        if answer.error:
+            raise UserError(f"JAX finds no device ({answer.error}); {self._log} has more")
+        if platform not in (None, answer.result["platform"]):
+            found = answer.result["device"]
+            raise UserError(f"--platform {platform}: JAX finds {found}; {self._log} may say why, or leave it out")
+        self.header = {**measure.machine(command, answer.result["device"]), **answer.result}
+        self.header["xla_flags"] = os.environ.get("XLA_FLAGS", "")
+        write_json(self._out, {"machine": self.header, "rows": []})
+
+    def measure(self, every: Sequence[Job]) -> None:
+        """Measure one row after another while there is time, and write the file after each."""
+        for job in measure.progress(every, "row"):
+            if self._left() < LEAST_SECONDS:
+                break
+            start = time.monotonic()
+            found = self._measured(job)
+            self.rows.append({**job.row, **found, "seconds": time.monotonic() - start})
+            write_json(self._out, {"machine": self.header, "rows_planned": len(every), "rows": self.rows})
+
+    def end(self) -> None:
+        """End what measures."""
+        self._shared.end()
+
+    def _left(self) -> float:
+        return self._deadline - time.monotonic()
+
+    def _measured(self, job: Job) -> Row:
+        if not self._shared.is_alive:
+            self._shared = Worker(self._variables, self._log)
+        alone = None if job.variables is None else Worker({**self._variables, **job.variables}, self._log)
+        answer = (alone or self._shared).call(job.run, min(MOST_SECONDS, self._left()))
+        if alone:
+            alone.end()
+        return {"error": answer.error} if answer.error else answer.result
+
+
+def plot(rows: Sequence[Row], title: str, path: pathlib.Path) -> None:
+    """Steps per second by batch, random play and training side by side."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11, 5), layout="constrained")
+    figure.suptitle(title)
+    for axes, part in zip(figure.subplots(1, 2), ("steps", "training"), strict=True):
+        of_part = [row for row in rows if row["part"] == part and "steps_per_second" in row]
+        for what in dict.fromkeys(row["what"] for row in of_part):
+            line = sorted((row["batch"], row["steps_per_second"]) for row in of_part if row["what"] == what)
+            axes.plot(*zip(*line, strict=True), marker="o", label=what)
+        axes.set(title=part, xlabel="environments", ylabel="environment steps per second")
+        if of_part:
+            axes.set_xscale("log", base=2)
+            axes.set_yscale("log")
+            axes.legend(fontsize="small")
+    figure.savefig(path)
+
+
+def table(rows: Sequence[Row]) -> str:
+    """The aligned table, one line per row."""
+    head = ["part", "what", "batch", "steps/s", "compile s", "program MiB", "peak MiB", "note"]
+    return aligned([head, *map(_cells, sorted(rows, key=lambda row: PARTS.index(row["part"])))])
+
+
+def _cells(row: Row) -> list[str]:
+    memory = [row.get(name) for name in ("program_bytes", "peak_memory_bytes")]
+    return [
+        row["part"],
+        row["what"],
+        str(row.get("batch", "-")),
+        measure.rate(row["steps_per_second"]) if "steps_per_second" in row else "-",
+        f"{row['compile_seconds']:.1f}" if "compile_seconds" in row else "-",
+        *("-" if taken is None else f"{taken / 2**20:.0f}" for taken in memory),
+        _note(row),
+    ]
+
+
+def _note(row: Row) -> str:
+    if "share_as_on_cpu" in row:
+        return f"{row['share_as_on_cpu']:.1%} as on the CPU"
+    if "command_seconds" in row:
+        return f"{row['command_seconds']:.1f} s"
+    return row.get("error", row.get("note", ""))
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command line."""
+    argv = sys.argv[1:] if argv is None else list(argv)
+    args = _parser().parse_args(argv)
+    for name, value in (FULL | REHEARSAL if args.rehearse else {**FULL, "further": ()}).items():
+        if getattr(args, name, None) is None:
+            setattr(args, name, value)
+    measured_table = Table(args.out, args.seconds, fast_compilation.variables() if args.rehearse else {})
+    every = jobs(args)
+    try:
+        measured_table.begin(["python", "-m", "benchmarks.device", *argv], args.platform)
+        measured_table.measure(every)
+    finally:
+        measured_table.end()
+    rows, device = measured_table.rows, str(measured_table.header["device"])
+    print(f"{device}; {len(rows)} of {len(every)} rows\n\n{table(rows)}")
+    plot(rows, device, args.out.with_suffix(".png"))
+    if args.rehearse and any("error" in row for row in rows):
+        sys.exit(1)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser("benchmarks.device", "What the accelerator of this machine does, in nine minutes at most.")
+    parser.add_argument("--batches", type=positive, nargs="+", help="of random play (default: 2**10 to 2**18)")
+    parser.add_argument("--num_envs", type=positive, nargs="+", help="of training (default: 2**10 to 2**14)")
+    parser.add_argument("--steps", type=positive, help="scanned steps of a call (default: 64)")
+    parser.add_argument("--platform", choices=("gpu", "tpu", "cpu"), help="refuse to measure any other (default: any)")
+    parser.add_argument("--parts", choices=PARTS, nargs="+", default=PARTS, help="of the table (default: all)")
+    parser.add_argument(
+        "--rehearse", action="store_true", help="tiny sizes, and exit status 1 if a row fails: for a CPU"
+    )
+    parser.add_argument(
+        "--seconds", type=measure.seconds_option, default=520.0, help="after which it stops (default: 520)"
+    )
+    parser.add_argument(
+        "--out", type=measure.result_file, default="device.json", help="JSON file; a plot and a log are beside it"
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    entry(main)
