@@ -6,6 +6,7 @@ python -m benchmarks.solving --env pcb --instances adc0,adc2,afe --seconds 10
 python -m benchmarks.solving --env tsp_drone --instances uniform_n17,random_n50 --rows 10 --seconds 10
 python -m benchmarks.solving --env truck_drone_tours --instances kuo_n10,kuo_n50 --seconds 60
 python -m benchmarks.solving --env flying_sidekicks --instances mfstsp_n8_101_2,mfstsp_n25_104_4 --seconds 10
+python -m benchmarks.solving --env tsp_drone --instances fstsp_20,fstsp_40 --seconds 1 --record record.json
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ import numpy as np
 from benchmarks import measure
 from benchmarks.quality import pcb, tsp_drone
 from benchmarks.quality.darp import best_known, find
+from benchmarks.records.published import FORMAT, PLANS, as_text, entry_of
 from jaxvrp.io.command_line import Parser, UserError, positive
+from jaxvrp.io.whole_files import write_text
 from train import LAUNCH, aligned, entry, solve
 
 SHARES = (0.1, 0.2, 0.5, 1.0)
@@ -102,12 +105,13 @@ def solved(published: Published, args: argparse.Namespace) -> Record:
 
     Returns:
         `instance`, `group` (None: no set), `best_known` (None: unknown), `cost`, `feasible`, `cpu_seconds`, and
-        `curve`: `[seconds, cost]` whenever the best plan changed.
+        `curve`: `[seconds, cost]` whenever the best plan changed; what `entry_of` has, of a problem with a checker.
 
     Raises:
         UserError: it cannot be read or solved; one line.
     """
     problem = solve.open_problem(published.path, row=published.row, run=args.run, env=args.env, trust=args.trust)
+    assumed = problem.problems.assumed(published.path)
     curve: list[list[float]] = []
     marks: list[float] = []
 
@@ -129,6 +133,7 @@ def solved(published: Published, args: argparse.Namespace) -> Record:
         # From the first look at the clock on, which compilation precedes.
         "cpu_seconds": marks[-1] - marks[0],
         "curve": curve,
+        **(entry_of(args.env, published.path, published.row, assumed, solution.plan) if args.env in PLANS else {}),
     }
 
 
@@ -182,7 +187,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     args = _arguments(argv)
     names = args.instances.split(",")
     instances = [each for name in names for each in PUBLISHED[args.env](name)[: args.rows]]
-    measure.check_result_file(args.out, [args.run, *(each.path for each in instances)])
+    for out in (args.out, args.record):
+        measure.check_result_file(out, [args.run, *(each.path for each in instances)])
     records = []
     with measure.progress(instances, "instance") as bar:
         for published in bar:
@@ -191,7 +197,15 @@ def main(argv: Sequence[str] | None = None) -> None:
     tables = [table(records, args.seconds), *(sets for sets in [table_of_sets(records)] if len(sets) > 1)]
     report = "\n\n".join([f"\n{records[0]['method']}, {args.seconds:g} s an instance", *map(aligned, tables)])
     header = measure.machine(["python", "-m", "benchmarks.solving", *argv], measure.device_name())
-    protocol = {"method": records[0]["method"], "seconds": f"{args.seconds:g} an instance, without compilation"}
+    protocol = {
+        "method": records[0]["method"],
+        "seconds": f"{args.seconds:g} an instance, without compilation",
+        "seed": args.seed,
+    }
+    if args.record:
+        entries = [{name: value for name, value in record.items() if name != "curve"} for record in records]
+        head = {"format": FORMAT, "environment": args.env, "machine": header, "protocol": protocol}
+        write_text(args.record, as_text({**head, "records": entries}))
     measure.write_result(args.out, {"machine": header, "protocol": protocol, "records": records}, report)
 
 
@@ -210,7 +224,11 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--trust", action="store_true", help=LAUNCH["trust"].sentence)
     parser.add_argument("--seed", type=int, default=0, help="of what is drawn (default: 0)")
     parser.add_argument("--out", type=measure.result_file, help="JSON file for machine, protocol and all figures")
-    return parser.parse_args(argv)
+    parser.add_argument("--record", type=measure.result_file, help="JSON file for the plans, see records.check")
+    args = parser.parse_args(argv)
+    if args.record and args.env not in PLANS:
+        raise UserError(f"--record: plans of {args.env} have no checker; leave it out")
+    return args
 
 
 if __name__ == "__main__":

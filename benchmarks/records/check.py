@@ -1,16 +1,19 @@
-"""Checks a record: its set, every plan, and every figure, in NumPy, from the decisions of the plans alone.
+"""Checks records: the set, every plan, and every figure, in NumPy, from the decisions of the plans alone.
 
+python -m benchmarks.records.check
 python -m benchmarks.records.check RECORD.json
 """
 
 from __future__ import annotations
 
 import math
+import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from benchmarks.records import published
 from benchmarks.records.sets import find_set, generate
 from jaxvrp.io.command_line import Parser, UserError
 from jaxvrp.io.json_files import read_json
@@ -29,6 +32,9 @@ RECORD = object_with(
     machine=object_with(),
     plans=list_of(object_with()),
 )
+
+RECORDS = pathlib.Path(__file__).parents[1] / "results" / "records"
+"""What is checked where no record is named."""
 
 TOLERANCE = 1e-9
 """Share by which a number may differ: other machines sum in another order."""
@@ -90,16 +96,35 @@ def shown_record(record: Mapping[str, Any]) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """The command line: says that a record is right, or what is wrong."""
-    parser = Parser("benchmarks.records.check", "Check a record: its set, its plans, and its figures.")
-    parser.add_argument("record", metavar="RECORD", help="a file that was written by a run")
+    """The command line: says that records are right, or what is wrong."""
+    parser = Parser("benchmarks.records.check", "Check records: their sets or published files, plans, and figures.")
+    parser.add_argument(
+        "record", metavar="RECORD", nargs="*", help="files that runs wrote (default: those of benchmarks/results)"
+    )
     args = parser.parse_args(argv)
-    try:
-        record = read_json(args.record, "give a record")
-    except ValueError as error:
-        raise UserError(str(error)) from None
-    check(record, args.record)
-    print(f"{shown_record(record)}\nset, plans and figures are right")
+    for source in args.record or sorted(map(str, RECORDS.rglob("*.json"))):
+        try:
+            record = read_json(source, "give a record")
+        except ValueError as error:
+            raise UserError(str(error)) from None
+        is_published = isinstance(record, dict) and record.get("format") == published.FORMAT
+        try:
+            print(checked_published(record, source) if is_published else checked(record, source))
+        except FileNotFoundError as error:
+            if args.record:
+                raise UserError(f"{source} cannot be checked: {error}") from None
+            print(f"{source} was not checked: {error}")
+
+
+def checked(record: Any, source: str) -> str:
+    """What is said of a record that is right."""
+    check(record, source)
+    return f"{shown_record(record)}\nset, plans and figures are right"
+
+
+def checked_published(record: Any, source: str) -> str:
+    """Likewise, of plans for published problems."""
+    return f"{printable(published.check(record, source), 200)}\nplans and costs are right"
 
 
 if __name__ == "__main__":

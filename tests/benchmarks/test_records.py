@@ -98,9 +98,14 @@ def test_a_run_makes_a_record_that_is_right(tmp_path, capsys, name, player):
     assert record["seconds_per_problem"]["cpu"] > 0
 
 
-@pytest.mark.parametrize("path", sorted(RECORDS.glob("*.json")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(RECORDS.rglob("*.json")), ids=lambda path: path.stem)
 def test_the_records_of_the_docs_are_right(path):
-    check.main([str(path)])
+    try:
+        check.main([str(path)])
+    except UserError as error:
+        if "cannot be checked" not in str(error):
+            raise
+        pytest.skip(str(error))
 
 
 def change_figure(record):

@@ -57,7 +57,9 @@ def actions_to_operations(actions: Mapping[str, ArrayLike]) -> list[Operation]:
             fly = choice - FIRST_SERVE
         meets = is_drones_turn and choice == MEET
         if meets or (fly is None and not is_drones_turn):
-            operations.append(Operation(start, driven[-1], fly, tuple(driven[1:-1])))
+            # A truck that waits at a node that it has just served is there once.
+            waits = len(driven) > 2 and driven[-2] == driven[-1]
+            operations.append(Operation(start, driven[-1], fly, tuple(driven[1 : -2 if waits else -1])))
             start, fly, driven = driven[-1], None, driven[-1:]
         is_drones_turn = meets or not is_drones_turn
     return operations

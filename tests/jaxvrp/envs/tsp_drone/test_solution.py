@@ -43,6 +43,7 @@ def test_clocks_of_a_plan_by_hand(instance):
         ([Operation(0, 0), *GOOD], {}),
         ([Operation(0, 1, 1), Operation(1, 2), *GOOD[1:]], {"meeting": (1, 1)}),
         ([Operation(0, 2, 1, (1,)), *GOOD[1:]], {"revisits": (1, 1)}),
+        ([Operation(0, 2, 1, (2,)), *GOOD[1:]], {"revisits": (1, 2)}),
         ([GOOD[0], Operation(2, 0), Operation(0, 3), GOOD[2]], {"revisits": (1, 0)}),
         ([GOOD[0], Operation(2, 2, 3), Operation(2, 0, 4)], {}),
         ([GOOD[0], GOOD[1], Operation(3, 4), Operation(4, 0, None, (2,))], {"revisits": (1, 2)}),
@@ -99,5 +100,8 @@ def test_plans_are_actions_and_back():
     truck = [0, 2, 0, 3, 0, 0, 3, 0, 0, 5, 0, 2, 0, 0, 0]
     assert actions["drone"].ravel().tolist() == drone and actions["truck"].ravel().tolist() == truck
     assert actions_to_operations(actions) == plan
+    # A truck that waits where it has just served is there once: fly to 1, drive to 2, fly on, stay, meet.
+    waits = {"drone": [3, 0, 0, 0, 1], "truck": [0, 2, 0, 2, 0]}
+    assert actions_to_operations(waits) == [Operation(0, 2, 1)]
     cut = {role: chosen[:4] for role, chosen in actions.items()}
     assert actions_to_operations(cut) == [], "who has not met yet has made no operation"

@@ -1,0 +1,118 @@
+"""Checks plans of tandems with time windows (Kuo et al. 2022) from the published files alone. Needs NumPy alone.
+
+    python truck_drone_tours.py FOLDER_OF_THE_PUBLISHED_FILES RECORD.json
+
+A plan is a text: tours with ` / ` between, each of operations `0-3-5^8`: the truck drives from 0 over 3 to 5, the drone
+flies from 0 to customer 8 and then to 5. `0-3`: they drive together. Every tour is a tandem's, from the depot (0) and
+back. Everything happens as early as possible: at a stop the truck takes the drone in (a minute), waits for the window,
+serves, launches the drone (a minute), but not before it can serve on arrival, and drives on.
+"""
+
+import itertools
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+
+ROUNDING = 1e-5
+"""Share by which a limit may be exceeded, and a stated cost differ: plans are searched in 32 bits."""
+
+TRUCK_PACE, DRONE_PACE = 60 / 35, 60 / 50  # minutes a mile
+PAYLOAD, PARCEL = 1400.0, 5.0  # kg that a tandem, and the drone, carry
+ENDURANCE, LAUNCH, RECOVERY = 30.0, 1.0, 1.0  # minutes; flights and service of a sortie
+TRUCK_PRICE = 1.61 * 1.13 * 0.07  # euro a mile
+DRONE_PRICE = 0.1 * TRUCK_PRICE
+
+
+def operations_of(tour):
+    """`[([0, 3, 5], 8), ...]`: the truck's way and the drone's customer, None where it rides along."""
+    for text in tour.split():
+        way, _, customer = text.partition("^")
+        yield [int(node) for node in way.split("-")], int(customer) if customer else None
+
+
+class Check:
+    """One plan: what it served and cost so far."""
+
+    def __init__(self, path, name):
+        x, y, self.demand, self.opens, self.closes, self.service = np.loadtxt(path, delimiter=",", skiprows=1).T
+        self.miles = np.hypot(x[:, None] - x, y[:, None] - y)
+        self.name, self.served, self.cost, self.load, self.by_truck = name, {0}, 0.0, 0.0, 0
+
+    def must(self, holds, what):
+        """Refuse a plan that breaks a rule."""
+        if not holds:
+            raise ValueError(f"{self.name}: {what}")
+
+    def tour(self, text):
+        """A tandem's tour, from the depot and back."""
+        place, clock, self.load, self.by_truck = 0, self.opens[0], 0.0, 0
+        for number, (way, customer) in enumerate(operations_of(text)):
+            self.must(len(way) >= 2 and way[0] == place, f"{way} does not begin at {place}")
+            self.must(number == 0 or place != 0, "the tour goes on after it came home")
+            clock, place = self.operation(way, customer, clock), way[-1]
+        self.must(place == 0, "a tour does not come home")
+        self.must(self.by_truck > 0, f"the truck serves nobody in {text}")
+        self.must(self.load <= PAYLOAD * (1 + ROUNDING), f"{self.load:g} kg in {text}")
+        self.must(clock <= self.closes[0] * (1 + ROUNDING), f"{text} is home at {clock:g}")
+
+    def operation(self, way, customer, clock):
+        """When the truck has served at the end."""
+        start, end, back = way[0], way[-1], None
+        if customer is not None:
+            self.must(start != end or (start == 0 and len(way) > 2), f"the truck waits at {start} for the drone")
+            self.must(self.demand[customer] <= PARCEL, f"{customer} is too heavy for the drone")
+            out, home = (DRONE_PACE * self.miles[customer, node] for node in (start, end))
+            clock = max(clock + LAUNCH, self.opens[customer] - out)
+            spent = out + self.service[customer] + home
+            self.must(spent <= ENDURANCE * (1 + ROUNDING), f"a sortie to {customer} of {spent:g} minutes")
+            self.cost += DRONE_PRICE * (self.miles[start, customer] + self.miles[customer, end])
+            back = self.serve(customer, clock + out) + home
+        for before, node in itertools.pairwise(way):
+            self.cost += TRUCK_PRICE * self.miles[before, node]
+            clock += TRUCK_PACE * self.miles[before, node]
+            if node == end and back is not None:
+                clock = max(clock, back) + RECOVERY
+            if node != 0:
+                clock = self.serve(node, clock)
+                self.by_truck += 1
+            self.must(node != 0 or node == end, "the depot lies within an operation")
+        return clock
+
+    def serve(self, node, arrival):
+        """When a customer is served."""
+        self.must(0 < node < len(self.demand) and node not in self.served, f"{node} is served twice, or unknown")
+        self.served.add(node)
+        self.load += self.demand[node]
+        begin = max(arrival, self.opens[node])
+        self.must(begin <= self.closes[node] * (1 + ROUNDING), f"service of {node} begins at {begin:g}")
+        return begin + self.service[node]
+
+
+def cost_of(data, entry):
+    """The cost of an entry's plan in euro, recomputed.
+
+    Raises:
+        ValueError: the plan breaks a rule.
+    """
+    check = Check(data / entry["file"], entry["instance"])
+    for tour in entry["plan"].split(" / "):
+        check.tour(tour)
+    left = sorted(set(range(len(check.demand))) - check.served)
+    check.must(not left, f"not served: {left}")
+    return float(check.cost)
+
+
+def main():
+    """Print the recomputed cost of every plan of a record; exit with 1 if one is wrong."""
+    data, record = Path(sys.argv[1]), json.loads(Path(sys.argv[2]).read_text(encoding="utf-8"))
+    for entry in record["records"]:
+        found = cost_of(data, entry)
+        if abs(found - entry["cost"]) > ROUNDING * found:
+            sys.exit(f"{entry['instance']}: stated {entry['cost']}, recomputed {found}")
+        print(f"{entry['instance']}: {found:.6f}")
+
+
+if __name__ == "__main__":
+    main()
