@@ -98,11 +98,11 @@ def _answer(named: NamedDay, day: DrivenDay, states: State, request: int) -> dic
     feasible, added = (np.asarray(getattr(states.offers, name)[request]) for name in ("feasible", "added"))
     return {
         "request": named.requests[request],
-        "arrival": named.moment(day.instance.arrival[request]),
+        "arrival": named.clock_time(day.instance.arrival[request]),
         "offers": {named.vehicles[v]: named.lasting(added[v]) for v in day.vehicles if feasible[v]},
         "vehicle": named.vehicles[found.vehicle] if found else None,
-        "pickup": named.moment(found.pickup) if found else None,
-        "dropoff": named.moment(found.dropoff) if found else None,
+        "pickup": named.clock_time(found.pickup) if found else None,
+        "dropoff": named.clock_time(found.dropoff) if found else None,
     }
 
 
@@ -119,8 +119,8 @@ def _stops(named: NamedDay, day: DrivenDay) -> list[dict[str, Any]]:
                     "stop": number,
                     "what": what(stop),
                     "request": named.requests[stop.request],
-                    "departs": named.moment(stop.departs),
-                    "begin": named.moment(stop.start),
+                    "departs": named.clock_time(stop.departs),
+                    "begin": named.clock_time(stop.start),
                     "load": [load for time, load in day.tracks[v].loads if time <= stop.start][-1],
                 }
             )

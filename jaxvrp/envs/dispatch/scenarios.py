@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jaxvrp import fields
 from jaxvrp.envs.dispatch.env import Dispatch
 from jaxvrp.envs.dispatch.problem import generator
-from jaxvrp.envs.dispatch.problem.instance import Instance
+from jaxvrp.envs.dispatch.problem.generator import DROPOFF_WEIGHTS, PICKUP_WEIGHTS, REACH
+from jaxvrp.envs.dispatch.problem.instance import MINUTES_PER_HOUR, Instance
 from jaxvrp.io.messages import nearest, shown
 
 
@@ -50,8 +52,33 @@ class RidePooling(Dispatch):
         return self.zones
 
     def generate(self, key: jax.Array) -> Instance:
-        """A random morning."""
-        return generator.ride_pooling(key, self)
+        """A random morning: arrivals by a Poisson process with a peak, places around centres, the same every day."""
+        count, fleet, side = self.max_requests, self.num_vehicles, self.side
+        arrival_key, pickup_key, dropoff_key, start_key = jax.random.split(key, 4)
+        arrival = generator.arrivals(arrival_key, count, self.expected_requests, self.horizon, self.peak)
+        pickup = side * generator.places(pickup_key, count, PICKUP_WEIGHTS)
+        dropoff = side * generator.places(dropoff_key, count, DROPOFF_WEIGHTS)
+        pace = MINUTES_PER_HOUR * self.vehicle_detour / self.vehicle_speed
+        direct = pace * jnp.linalg.norm(pickup - dropoff, axis=1)
+        return generator.day_of(
+            arrival=arrival,
+            travel_seed=generator.travel_seed(key, self.travel_noise),
+            value=jnp.ones(count, jnp.float32),
+            pickup=pickup,
+            dropoff=dropoff,
+            pickup_deadline=arrival + self.max_wait,
+            dropoff_deadline=arrival + direct + self.max_delay,
+            start=side * jax.random.uniform(start_key, (fleet, 2), jnp.float32),
+            speed=generator.each(self.vehicle_speed, fleet),
+            detour=generator.each(self.vehicle_detour, fleet),
+            capacity=jnp.full(fleet, self.vehicle_capacity, jnp.int32),
+            stop_time=generator.each(self.stop_time, fleet),
+            turnaround=generator.each(0.0, fleet),
+            max_trip=generator.each(jnp.inf, fleet),
+            is_drone=jnp.zeros(fleet, bool),
+            horizon=jnp.asarray(self.horizon, jnp.float32),
+            area=jnp.stack([jnp.zeros(2, jnp.float32), generator.each(side, 2)]),
+        )
 
 
 class SameDay(Dispatch):
@@ -98,8 +125,43 @@ class SameDay(Dispatch):
         return self.num_vehicles + self.num_drones
 
     def generate(self, key: jax.Array) -> Instance:
-        """A random day."""
-        return generator.same_day(key, self)
+        """A random day: orders by a Poisson process with a peak, customers normal around the depot at (0, 0).
+
+        Values are lognormal, with a mean of 1. A share of the orders is express, with a deadline of its own.
+        """
+        count, vehicles, drones = self.max_requests, self.num_vehicles, self.num_drones
+        fleet = vehicles + drones
+        arrival_key, place_key, value_key, express_key = jax.random.split(key, 4)
+        arrival = generator.arrivals(arrival_key, count, self.expected_requests, self.last_order, self.peak)
+        reach = generator.each(REACH * self.customer_spread, 2)
+        is_drone, spread = jnp.arange(fleet) >= vehicles, self.value_spread
+        is_express = jax.random.uniform(express_key, (count,), jnp.float32) < self.express_share
+        deadline = arrival + jnp.where(is_express, self.express_deadline, self.delivery_deadline)
+        value = jnp.exp(spread * jax.random.normal(value_key, (count,), jnp.float32) - 0.5 * spread**2)
+
+        def by_kind(of_vehicle: float, of_drone: float) -> jax.Array:
+            return jnp.where(is_drone, generator.each(of_drone, fleet), generator.each(of_vehicle, fleet))
+
+        return generator.day_of(
+            arrival=arrival,
+            travel_seed=generator.travel_seed(key, self.travel_noise),
+            value=value,
+            pickup=jnp.zeros((count, 2), jnp.float32),
+            dropoff=self.customer_spread * jax.random.normal(place_key, (count, 2), jnp.float32),
+            pickup_deadline=deadline,
+            dropoff_deadline=deadline,
+            start=jnp.zeros((fleet, 2), jnp.float32),
+            speed=by_kind(self.vehicle_speed, self.drone_speed),
+            detour=by_kind(self.vehicle_detour, 1.0),
+            capacity=jnp.where(is_drone, 1, self.vehicle_capacity).astype(jnp.int32),
+            stop_time=generator.each(self.stop_time, fleet),
+            turnaround=by_kind(0.0, self.drone_turnaround),
+            max_trip=by_kind(jnp.inf, self.drone_max_trip),
+            is_drone=is_drone,
+            horizon=jnp.asarray(self.horizon, jnp.float32),
+            area=jnp.stack([-reach, reach]),
+            depot=jnp.zeros(2, jnp.float32),
+        )
 
 
 SCENARIOS: dict[str, type[Dispatch]] = {cls.scenario: cls for cls in (RidePooling, SameDay)}

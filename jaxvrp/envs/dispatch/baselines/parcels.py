@@ -7,12 +7,13 @@ parcels that are neighbours. A move computes two plans alone, so it costs a frac
 
 from __future__ import annotations
 
-from typing import Any
+import functools
 
 import jax
 import jax.numpy as jnp
 from flax import struct
 
+from jaxvrp.envs.dispatch.baselines.annealing import annealed
 from jaxvrp.envs.dispatch.routes.plans import DEADLINE, DUE, EARLIEST, LOAD, Plans, Prepared, at_position, distance
 from jaxvrp.envs.dispatch.routes.replan import FAR, Planned, where
 from jaxvrp.envs.dispatch.routes.schedule import followed_by, in_order, index_of, least_from, least_until, sums
@@ -34,13 +35,31 @@ DICE = 6
 which vehicle it is diverted."""
 
 
+class Vehicles(struct.PyTreeNode):
+    """Numbers of vehicles, all `[V, 1]`; of the two plans of a move, `[2, 1]`.
+
+    Attributes:
+        pace, stop_time, turnaround, max_trip, is_drone, capacity: as in the day.
+        free: when a vehicle can load.
+        home_by: when it must be home.
+    """
+
+    pace: jax.Array
+    stop_time: jax.Array
+    turnaround: jax.Array
+    max_trip: jax.Array
+    is_drone: jax.Array
+    capacity: jax.Array
+    free: jax.Array
+    home_by: jax.Array
+
+
 class Parcels(struct.PyTreeNode):
     """What moves read: N stops of all plans, those that exist and how many, and their neighbours.
 
     Attributes:
         prepared: the day.
-        free: `f32[V]`, when each vehicle can load.
-        home_by: `f32[V]`, when it must be home.
+        vehicles: all vehicles.
         stops: `f32[7, N]`.
         open: `i32[N]`, numbers of stops that exist come first.
         count: `i32[]`.
@@ -50,8 +69,7 @@ class Parcels(struct.PyTreeNode):
     """
 
     prepared: Prepared
-    free: jax.Array
-    home_by: jax.Array
+    vehicles: Vehicles
     stops: jax.Array
     open: jax.Array
     count: jax.Array
@@ -65,19 +83,6 @@ class Trips(struct.PyTreeNode):
 
     order: jax.Array
     travel: jax.Array
-
-
-class _Rows(struct.PyTreeNode):
-    """The vehicles of two plans; all `[2, 1]`."""
-
-    pace: jax.Array
-    stop_time: jax.Array
-    turnaround: jax.Array
-    max_trip: jax.Array
-    is_drone: jax.Array
-    capacity: jax.Array
-    free: jax.Array
-    home_by: jax.Array
 
 
 class _Schedule(struct.PyTreeNode):
@@ -127,22 +132,11 @@ def _advance_single(
     prepared: Prepared, now: Planned, best: Planned, keys: jax.Array, heats: jax.Array
 ) -> tuple[Planned, Planned]:
     order = jnp.where(now.plans.present, index_of(now.plans.start.size).reshape(now.plans.start.shape), -1)
-    parcels = _parcels(prepared, now.plans)
-
-    def move(now: Trips, draws_and_heat: tuple[jax.Array, jax.Array]) -> tuple[Trips, None]:
-        return _moved(parcels, now, *draws_and_heat), None
-
-    def play_round(carry: tuple[Trips, Trips], key_and_heat: tuple[jax.Array, jax.Array]) -> tuple[Any, None]:
-        (now, best), (key, heat) = carry, key_and_heat
-        draws = jax.random.uniform(key, (MOVES, DICE), jnp.float32, minval=1e-9)
-        now, _ = jax.lax.scan(move, now, (draws, jnp.broadcast_to(heat, MOVES)))
-        is_better = jnp.sum(now.travel) < jnp.sum(best.travel) - prepared.slack
-        return (now, jax.tree.map(lambda new, old: jnp.where(is_better, new, old), now, best)), None
-
-    first = Trips(order, now.travel), Trips(order, best.travel)
-    (found, shortest), _ = jax.lax.scan(play_round, first, (keys, heats))
-    has_gained = jnp.sum(shortest.travel) < best.total
-    return _planned(parcels, now.plans, found), where(has_gained, _planned(parcels, now.plans, shortest), best)
+    parcels, first = _parcels(prepared, now.plans), Trips(order, now.travel)
+    move = functools.partial(_moved, parcels)
+    found, shortest = annealed(move, (MOVES, DICE), first, best.travel, keys, heats, prepared.slack)
+    shorter = _planned(parcels, now.plans, Trips(*shortest))
+    return _planned(parcels, now.plans, found), where(shorter.total < best.total, shorter, best)
 
 
 def _parcels(prepared: Prepared, plans: Plans) -> Parcels:
@@ -153,11 +147,12 @@ def _parcels(prepared: Prepared, plans: Plans) -> Parcels:
     near = jnp.argsort(way, axis=1)[:, :NEIGHBOURS].astype(jnp.int32)
     near = jnp.where(exists[near], near, index_of(size)[:, None])
     present_first = jnp.argsort(~exists, stable=True).astype(jnp.int32)
-    is_drone = prepared.fleet.is_drone
+    fleet, is_drone = prepared.fleet, prepared.fleet.is_drone
+    of_fleet = prepared.pace, fleet.stop_time, fleet.turnaround, fleet.max_trip, is_drone, prepared.capacity
+    columns = *of_fleet, plans.free, fleet.horizon
     return Parcels(
         prepared,
-        plans.free,
-        jnp.broadcast_to(prepared.fleet.horizon, plans.free.shape),
+        Vehicles(*(jnp.broadcast_to(column, plans.free.shape)[:, None] for column in columns)),
         stops,
         present_first,
         jnp.sum(exists, dtype=jnp.int32),
@@ -197,7 +192,8 @@ def _moved(parcels: Parcels, now: Trips, draws: jax.Array, heat: jax.Array) -> T
     is_swap, is_exchange = is_swap & ~is_diverted, is_exchange & ~is_diverted
 
     pair = jnp.stack([source, target])
-    orders, rows = jnp.take(now.order, pair, axis=0, mode="clip"), _rows(parcels, pair)
+    both = now.order, parcels.vehicles
+    orders, rows = jax.tree.map(lambda values: jnp.take(values, pair, axis=0, mode="clip"), both)
     exchanged, has_room = _exchanged(orders, parcel, partner, source == target)
     taken = _taken_out(orders, (orders == parcel) | ((orders == partner) & is_swap))
     orders = jnp.where(is_exchange, exchanged, taken)
@@ -214,21 +210,6 @@ def _moved(parcels: Parcels, now: Trips, draws: jax.Array, heat: jax.Array) -> T
         jnp.where(is_target[:, None], orders[1], jnp.where(is_source[:, None], orders[0], now.order)),
         jnp.where(is_target, travel[1], jnp.where(is_source, travel[0], now.travel)),
     )
-
-
-def _rows(parcels: Parcels, pair: jax.Array) -> _Rows:
-    fleet, prepared = parcels.prepared.fleet, parcels.prepared
-    columns = (
-        prepared.pace,
-        fleet.stop_time,
-        fleet.turnaround,
-        fleet.max_trip,
-        fleet.is_drone,
-        prepared.capacity,
-        parcels.free,
-        parcels.home_by,
-    )
-    return _Rows(*(jnp.take(column, pair, mode="clip")[:, None] for column in columns))
 
 
 def _taken_out(orders: jax.Array, is_out: jax.Array) -> jax.Array:
@@ -268,7 +249,7 @@ def _exchanged(
     return jnp.where(is_alone, turned, ends), is_alone | has_room
 
 
-def _scheduled(parcels: Parcels, rows: _Rows, orders: jax.Array, incoming: jax.Array) -> _Schedule:
+def _scheduled(parcels: Parcels, rows: Vehicles, orders: jax.Array, incoming: jax.Array) -> _Schedule:
     """The plans, their trips loaded when all their parcels and those to come (`i32[2]`, -1 for none) are there."""
     fleet, slack, size = parcels.prepared.fleet, parcels.prepared.slack, orders.shape[1]
     assert fleet.depot is not None
@@ -320,7 +301,7 @@ def _released(parcels: Parcels, numbers: jax.Array) -> jax.Array:
 
 
 def _inserted(
-    parcels: Parcels, rows: _Rows, plans: _Schedule, orders: jax.Array, incoming: jax.Array
+    parcels: Parcels, rows: Vehicles, plans: _Schedule, orders: jax.Array, incoming: jax.Array
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Two orders with one stop more each (-1: none) at its cheapest place, their travel, and if all promises are kept.
 

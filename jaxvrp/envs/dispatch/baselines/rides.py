@@ -12,6 +12,7 @@ each, where a round of `jaxvrp.envs.dispatch.routes.replan` takes 200.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -19,9 +20,10 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
+from jaxvrp.envs.dispatch.baselines.annealing import annealed
 from jaxvrp.envs.dispatch.routes.insertion import NEVER
 from jaxvrp.envs.dispatch.routes.plans import DEADLINE, EARLIEST, LOAD, REQUEST, Plans, Prepared, distance
-from jaxvrp.envs.dispatch.routes.replan import FAR, Planned
+from jaxvrp.envs.dispatch.routes.replan import FAR, Planned, where
 from jaxvrp.envs.dispatch.routes.schedule import in_order, index_of, planned_travel
 
 MOVES = 8
@@ -140,30 +142,19 @@ def advance(
 ) -> tuple[Planned, Planned]:
     """As `parcels.advance`; all of fleets `[B]`, and temperatures `f32[rounds, B]`."""
     rides = _last(jax.vmap(_rides)(prepared, now.plans))
-    batch, vehicles, size = now.plans.start.shape
+    vehicles, size = now.plans.start.shape[1:]
     number = index_of(size * vehicles).reshape(size, vehicles, 1)
     order = jnp.where(jnp.moveaxis(now.plans.present, 0, -1).swapaxes(0, 1), number, -1)
     rows, travel = _scheduled(rides, rides.vehicles, order)
     vehicle = jnp.broadcast_to(number.ravel()[:, None] % vehicles, rides.dropoff.shape)
 
-    def move(now: Tours, draws_and_heat: tuple[jax.Array, jax.Array]) -> tuple[Tours, None]:
-        return _moved(rides, now, *draws_and_heat), None
-
-    def play_round(carry: tuple[Any, Any], key_and_heat: tuple[jax.Array, jax.Array]) -> tuple[Any, None]:
-        (now, best), (key, heat) = carry, key_and_heat
-        draws = jax.random.uniform(key, (MOVES, _dice(vehicles), batch), jnp.float32, minval=1e-9)
-        now, _ = jax.lax.scan(move, now, (draws, jnp.broadcast_to(heat, (MOVES, batch))))
-        is_better = jnp.sum(now.travel, axis=0) < jnp.sum(best[1], axis=0) - rides.vehicles[SLACK, 0]
-        best = jax.tree.map(lambda new, old: jnp.where(is_better, new, old), (now.order, now.travel), best)
-        return (now, best), None
-
-    first = Tours(order, rows, travel, vehicle), (order, _last(best.travel))
-    (found, shortest), _ = jax.lax.scan(play_round, first, (jax.random.split(key, heats.shape[0]), heats))
+    move, draws = functools.partial(_moved, rides), (MOVES, _dice(vehicles))
+    first, keys = Tours(order, rows, travel, vehicle), jax.random.split(key, heats.shape[0])
+    found, shortest = annealed(move, draws, first, _last(best.travel), keys, heats, rides.vehicles[SLACK, 0])
     has_gained = jnp.sum(shortest[1], axis=0) < jnp.sum(best.travel, axis=1)
     planned = jax.vmap(_planned, in_axes=(0, 0, -1))
     shorter = planned(prepared, now.plans, shortest[0])
-    keep = jax.vmap(lambda gained, new, old: jax.tree.map(lambda a, b: jnp.where(gained, a, b), new, old))
-    return planned(prepared, now.plans, found.order), keep(has_gained, shorter, best)
+    return planned(prepared, now.plans, found.order), jax.vmap(where)(has_gained, shorter, best)
 
 
 def _last(tree: Any) -> Any:

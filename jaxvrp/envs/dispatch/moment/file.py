@@ -22,7 +22,7 @@ from jaxvrp.envs.dispatch.problem.instance import MINUTES_PER_HOUR, Instance, as
 from jaxvrp.envs.dispatch.routes.plans import DEADLINE, LOAD, REQUEST, Plans, Prepared, begin, leaves, prepare, way_home
 from jaxvrp.envs.dispatch.routes.schedule import rescheduled
 from jaxvrp.envs.dispatch.rules import State
-from jaxvrp.io.json_files import plain, read_json
+from jaxvrp.io.json_files import plain
 from jaxvrp.io.messages import nearest
 from jaxvrp.io.problem_files import DamagedFileError
 from jaxvrp.io.schema import boolean, list_of, object_of_only, object_with, one_of, text
@@ -83,7 +83,7 @@ def pending(day: NamedDay, state: State | Moment) -> dict[str, list[dict[str, An
             {
                 "what": PICKUP if stops[LOAD, v, k] > 0 else DROPOFF,
                 "request": day.requests[int(stops[REQUEST, v, k])],
-                "begin": day.moment(start[v, k]),
+                "begin": day.clock_time(start[v, k]),
             }
             for k in np.flatnonzero(np.isfinite(start[v]))
         ]
@@ -103,23 +103,13 @@ def planned_rows(moment: Moment) -> list[dict[str, Any]]:
         for k, stop in enumerate(listed):
             load += stops[LOAD, v, k] + (taken[k] if is_drone[v] else 0.0)
             trip = (k + 1 if is_drone[v] else 1) if has_depot else None
-            times = {"departs": day.moment(departs[v, k]), "begin": stop["begin"]}
+            times = {"departs": day.clock_time(departs[v, k]), "begin": stop["begin"]}
             rows.append({"vehicle": name, "trip": trip, "stop": k + 1, **stop, **times, "load": round(float(load))})
     return rows
 
 
-def read_moment(path: str | os.PathLike) -> Moment:
-    """Read a moment.
-
-    Raises:
-        ValueError: it is none; one line that names the file and the place in it.
-        OSError: it cannot be read.
-    """
-    return moment_in(read_json(path, "write a moment as docs/dispatch.md describes"), path)
-
-
 def moment_in(content: Any, path: str | os.PathLike) -> Moment:
-    """The moment that the JSON value of a file describes; errors as of `read_moment`."""
+    """The moment that the JSON value of a file describes; errors as of `parse_moment`, with the file."""
     try:
         return parse_moment(content)
     except ValueError as error:
@@ -127,7 +117,11 @@ def moment_in(content: Any, path: str | os.PathLike) -> Moment:
 
 
 def parse_moment(content: Mapping[str, Any]) -> Moment:
-    """The moment that a JSON value describes; errors as of `read_moment`, without the file."""
+    """The moment that a JSON value describes.
+
+    Raises:
+        ValueError: it is none; one line that names the field, and what is wrong.
+    """
     content = plain(content)
     MOMENT(content, "")
     try:
@@ -148,7 +142,9 @@ def parse_moment(content: Mapping[str, Any]) -> Moment:
     gone = [field for field, entry in entries.items() if entry.get("gone")]
     homeless = [request for field in gone for request in _without_vehicle(day, field, courses[field])]
     here = [course for field, course in courses.items() if field not in gone]
-    fleet = day.instance.replace(capacity=np.where(_is_gone(day, entries), 0, day.instance.capacity))
+    names = {entries[field]["id"] for field in gone}
+    is_gone = np.array([name in names for name in day.vehicles])
+    fleet = day.instance.replace(capacity=np.where(is_gone, 0, day.instance.capacity))
     try:
         here = least_late(fleet, here, homeless)
     except ValueError as error:
@@ -181,12 +177,6 @@ def _by_vehicle(day: NamedDay, listed: list[dict[str, Any]]) -> dict[str, dict[s
     return {f"vehicles[{index}]": entry for index, entry in enumerate(listed)}
 
 
-def _is_gone(day: NamedDay, entries: Mapping[str, Any]) -> np.ndarray:
-    """`bool[V]`."""
-    gone = {entry["id"] for entry in entries.values() if entry.get("gone")}
-    return np.array([name in gone for name in day.vehicles])
-
-
 def _refuse_unknown(day: NamedDay, where: str, name: str) -> None:
     if name not in day.requests:
         raise ValueError(f"{where}: the day has no request '{name}'; {nearest(name, day.requests)}")
@@ -210,7 +200,7 @@ def _calls(
         picked ^= {name} if is_pickup or name in picked else set()
         request = day.requests.index(name)
         if day.instance.arrival[request] > now + slack_of(day.instance):
-            arrival = f"{day.moment(day.instance.arrival[request]):.13g}, after now, {day.moment(now):.13g}"
+            arrival = f"{day.clock_time(day.instance.arrival[request]):.13g}, after now, {day.clock_time(now):.13g}"
             raise ValueError(f"{where}: '{name}' arrives at {arrival}; leave it out until then")
         if name not in cancelled:
             calls.append((request, is_pickup))
@@ -226,9 +216,8 @@ def _course(day: NamedDay, field: str, entry: dict[str, Any], now: float, km: fl
     """What a vehicle has ahead; it begins nothing before now."""
     instance, v = day.instance, day.vehicles.index(entry["id"])
     place = np.asarray(entry["place"]) * km - day.place if "place" in entry else np.asarray(instance.start[v])
-    course = Course(
-        v, place, max(day.time(entry["free"]), now), _load_of(instance, _aboard(instance, calls)), tuple(calls)
-    )
+    aboard = sum(int(instance.load[request]) for request in _aboard(instance, calls))
+    course = Course(v, place, max(day.time(entry["free"]), now), aboard, tuple(calls))
     if cost(instance, course)[0] == np.inf:
         raise ValueError(f"{field}: more on board than the capacity, {instance.capacity[v]}; correct the stops")
     return course
@@ -237,10 +226,6 @@ def _course(day: NamedDay, field: str, entry: dict[str, Any], now: float, km: fl
 def _aboard(instance: Instance, calls: Sequence[Call]) -> list[int]:
     """Passengers who are dropped off without a pickup."""
     return [request for request, _ in calls if (request, True) not in calls] if instance.depot is None else []
-
-
-def _load_of(instance: Instance, requests: Sequence[int]) -> int:
-    return sum(int(instance.load[request]) for request in requests)
 
 
 def _without_vehicle(day: NamedDay, field: str, course: Course) -> list[int]:
@@ -305,7 +290,7 @@ def late(moment: Moment) -> list[tuple[str, str]]:
             end = "pickup" if stop["what"] == PICKUP else "dropoff"
             deadline = getattr(instance, f"{end}_deadline")[int(plans.stops[REQUEST, v, k])]
             if plans.start[v, k] > deadline + 2 * slack_of(instance):
-                times = f"begins at {stop['begin']:.13g}, after its deadline, {day.moment(deadline):.13g}"
+                times = f"begins at {stop['begin']:.13g}, after its deadline, {day.clock_time(deadline):.13g}"
                 found.append((stop["request"], f"{stop['what']} of {stop['request']} {times}"))
         if instance.depot is not None:
             found += [(name, words) for words in _late_home(moment, v, name)]
@@ -319,7 +304,7 @@ def _late_home(moment: Moment, v: int, name: str) -> list[str]:
     )
     found = []
     if (last := home[v].max()) > instance.horizon + 2 * slack_of(instance):
-        found.append(f"{name} is home at {moment.day.moment(last):.13g}, after the horizon")
+        found.append(f"{name} is home at {moment.day.clock_time(last):.13g}, after the horizon")
     if (trip[v] > instance.max_trip[v] + 2 * slack_of(instance)).any():
         found.append(f"{name} makes a longer trip than its max_trip")
     return found

@@ -113,7 +113,7 @@ class NamedDay:
         """Of times in the user's unit: three, and more where a day is less than a hundred of them."""
         return max(3, 5 - math.floor(math.log10(float(self.instance.horizon) / self.minutes)))
 
-    def moment(self, time: float) -> float:
+    def clock_time(self, time: float) -> float:
         """A time of the instance on the user's clock, to a thousandth of the unit or less."""
         return round((float(time) + self.clock) / self.minutes, self.decimals) + 0.0
 
@@ -289,7 +289,7 @@ def unservable(named: NamedDay) -> dict[str, str]:
         within = can & (reached <= most)
         for request in np.flatnonzero((day.load > 0) & can.any(axis=1) & ~within.any(axis=1)).tolist():
             least = np.argmin(np.where(can[request], reached[request], np.inf))
-            times = (f"{named.moment(each[request, least]):.13g}" for each in (reached, most))
+            times = (f"{named.clock_time(each[request, least]):.13g}" for each in (reached, most))
             found[request] = words.format(*times)
         can = within
     return {named.requests[request]: found[request] for request in sorted(found)}

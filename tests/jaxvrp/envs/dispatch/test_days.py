@@ -62,7 +62,7 @@ def test_a_day_in_other_units_is_the_same_day(town, file, write):
         entry["stop_time"] = 60 * entry.get("stop_time", 0)
     (other,) = read_days(write(json.dumps(town), "seconds.json"))
     jax.tree.map(np.testing.assert_allclose, day.instance, other.instance)
-    assert day.requests == other.requests == ("Ada", "Ben", "Cy") and other.moment(2.0) == 120.0
+    assert day.requests == other.requests == ("Ada", "Ben", "Cy") and other.clock_time(2.0) == 120.0
 
 
 def test_null_is_left_out_and_a_whole_number_may_have_a_point(town, file, write):

@@ -97,7 +97,7 @@ def test_the_command_plans_a_moment_again(driven, write, tmp_path, capsys):
     out = tmp_path / "plan.json"
     solve.main([str(path), "--seconds", "0.2", "--out", str(out), str(tmp_path / "stops.csv")])
     found = json.loads(out.read_text())
-    before = day.moment(float(planned_travel(state.prepared, state.plans).sum()))
+    before = day.clock_time(float(planned_travel(state.prepared, state.plans).sum()))
     assert found["method"] == "search" and found["feasible"] and found["travel"] <= before + 1e-3
     planned = sorted((stop["what"], stop["request"]) for stop in found["stops"])
     assert planned == sorted(
