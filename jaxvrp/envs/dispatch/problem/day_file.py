@@ -15,6 +15,7 @@ import numpy as np
 
 from jaxvrp.envs.dispatch.problem.instance import (
     MINUTES_PER_HOUR,
+    SCHEMA,
     Instance,
     from_origin,
     load,
@@ -161,15 +162,11 @@ def _load_quietly(path: str | os.PathLike) -> Instance:
 
 def _numbered(instance: Instance) -> NamedDay:
     """A day without names and without padding."""
-    fleet, asked = instance.capacity > 0, instance.load > 0
-    if not fleet.any():
+    exists = {"requests": instance.load > 0, "vehicles": instance.capacity > 0}
+    if not exists["vehicles"].any():
         raise ValueError("a day has no vehicle; give at least one, with a capacity of at least 1")
-    of_vehicles = {"start", "speed", "detour", "capacity", "stop_time", "turnaround", "max_trip", "is_drone"}
-    rest = {"horizon", "area", "depot", "travel_seed"}
-    kept = {
-        name: value if name in rest else value[fleet if name in of_vehicles else asked]
-        for name, value in vars(instance).items()
-    }
+    rows = {name: exists.get(field.axis or "", ...) for name, field in SCHEMA.items()}
+    kept = {name: None if value is None else value[rows[name]] for name, value in vars(instance).items()}
     day = Instance(**kept)
     return NamedDay.counted(day, _names("request", [{}] * day.max_requests), _names("vehicle", [{}] * day.num_vehicles))
 
