@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from jaxvrp.envs.dispatch.baselines.annealing import annealed
+from jaxvrp.envs.dispatch.baselines.annealing import Tours, annealed
 from jaxvrp.envs.dispatch.routes.plans import DEADLINE, DUE, EARLIEST, LOAD, Plans, Prepared, at_position, distance
 from jaxvrp.envs.dispatch.routes.replan import FAR, Planned, where
 from jaxvrp.envs.dispatch.routes.schedule import followed_by, in_order, index_of, least_from, least_until, sums
@@ -78,13 +78,6 @@ class Parcels(struct.PyTreeNode):
     num_on_road: jax.Array
 
 
-class Trips(struct.PyTreeNode):
-    """Plans as numbers of their stops in order (`i32[V, S]`, -1 where there is none), and their travel (`f32[V]`)."""
-
-    order: jax.Array
-    travel: jax.Array
-
-
 class _Schedule(struct.PyTreeNode):
     """Two plans; `before` to `legal` as in `jaxvrp.envs.dispatch.routes.schedule.Positions`.
 
@@ -132,10 +125,10 @@ def _advance_single(
     prepared: Prepared, now: Planned, best: Planned, keys: jax.Array, heats: jax.Array
 ) -> tuple[Planned, Planned]:
     order = jnp.where(now.plans.present, index_of(now.plans.start.size).reshape(now.plans.start.shape), -1)
-    parcels, first = _parcels(prepared, now.plans), Trips(order, now.travel)
+    parcels, first = _parcels(prepared, now.plans), Tours(order, now.travel)
     move = functools.partial(_moved, parcels)
     found, shortest = annealed(move, (MOVES, DICE), first, best.travel, keys, heats, prepared.slack)
-    shorter = _planned(parcels, now.plans, Trips(*shortest))
+    shorter = _planned(parcels, now.plans, shortest)
     return _planned(parcels, now.plans, found), where(shorter.total < best.total, shorter, best)
 
 
@@ -162,11 +155,11 @@ def _parcels(prepared: Prepared, plans: Plans) -> Parcels:
     )
 
 
-def _planned(parcels: Parcels, plans: Plans, trips: Trips) -> Planned:
-    return Planned(in_order(parcels.prepared, plans, parcels.stops, trips.order), trips.travel)
+def _planned(parcels: Parcels, plans: Plans, tours: Tours) -> Planned:
+    return Planned(in_order(parcels.prepared, plans, parcels.stops, tours.order), tours.travel)
 
 
-def _moved(parcels: Parcels, now: Trips, draws: jax.Array, heat: jax.Array) -> Trips:
+def _moved(parcels: Parcels, now: Tours, draws: jax.Array, heat: jax.Array) -> Tours:
     """The trips after one move, if it is possible and short enough for the temperature."""
     vehicles = now.order.shape[0]
 
@@ -206,7 +199,7 @@ def _moved(parcels: Parcels, now: Trips, draws: jax.Array, heat: jax.Array) -> T
     growth = travel[1] - now.travel[target] + jnp.where(is_alone, 0.0, travel[0] - now.travel[source])
     is_kept = is_possible & (parcels.count > 0) & (growth < -heat * jnp.log(draws[4]))
     is_target, is_source = is_kept & (index_of(vehicles) == target), is_kept & (index_of(vehicles) == source)
-    return Trips(
+    return Tours(
         jnp.where(is_target[:, None], orders[1], jnp.where(is_source[:, None], orders[0], now.order)),
         jnp.where(is_target, travel[1], jnp.where(is_source, travel[0], now.travel)),
     )

@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from jaxvrp.envs.dispatch.baselines.annealing import annealed
+from jaxvrp.envs.dispatch.baselines.annealing import Tours, annealed
 from jaxvrp.envs.dispatch.routes.insertion import NEVER
 from jaxvrp.envs.dispatch.routes.plans import DEADLINE, EARLIEST, LOAD, REQUEST, Plans, Prepared, distance
 from jaxvrp.envs.dispatch.routes.replan import FAR, Planned, where
@@ -67,19 +67,15 @@ class Rides(struct.PyTreeNode):
     near: jax.Array
 
 
-class Tours(struct.PyTreeNode):
-    """Plans and their schedules.
+class RideTours(Tours):
+    """Tours (`order`, `i32[S, V, B]`, and `travel`, `f32[V, B]`) and their schedules.
 
     Attributes:
-        order: `i32[S, V, B]`, numbers of stops, -1 where there is none.
         rows: `f32[7, S + 1, V, B]`.
-        travel: `f32[V, B]`.
         vehicle: `i32[N, B]`, whose each stop that can be taken out is.
     """
 
-    order: jax.Array
     rows: jax.Array
-    travel: jax.Array
     vehicle: jax.Array
 
 
@@ -149,11 +145,11 @@ def advance(
     vehicle = jnp.broadcast_to(number.ravel()[:, None] % vehicles, rides.dropoff.shape)
 
     move, draws = functools.partial(_moved, rides), (MOVES, _dice(vehicles))
-    first, keys = Tours(order, rows, travel, vehicle), jax.random.split(key, heats.shape[0])
+    first, keys = RideTours(order, travel, rows, vehicle), jax.random.split(key, heats.shape[0])
     found, shortest = annealed(move, draws, first, _last(best.travel), keys, heats, rides.vehicles[SLACK, 0])
-    has_gained = jnp.sum(shortest[1], axis=0) < jnp.sum(best.travel, axis=1)
+    has_gained = jnp.sum(shortest.travel, axis=0) < jnp.sum(best.travel, axis=1)
     planned = jax.vmap(_planned, in_axes=(0, 0, -1))
-    shorter = planned(prepared, now.plans, shortest[0])
+    shorter = planned(prepared, now.plans, shortest.order)
     return planned(prepared, now.plans, found.order), jax.vmap(where)(has_gained, shorter, best)
 
 
@@ -201,7 +197,7 @@ def _dice(vehicles: int) -> int:
     return 2 * REMOVED + 1 + REMOVED * vehicles
 
 
-def _moved(rides: Rides, now: Tours, draws: jax.Array, heat: jax.Array) -> Tours:
+def _moved(rides: Rides, now: RideTours, draws: jax.Array, heat: jax.Array) -> RideTours:
     """The tours after one move (`draws`, `f32[dice, B]`), if it is possible and short enough for the temperature."""
     drawn, order, acceptance, uniform = jnp.split(draws, (REMOVED, 2 * REMOVED, 2 * REMOVED + 1))
     numbers = jnp.take_along_axis(_drawn(rides, drawn), jnp.argsort(order, axis=0), axis=0)
@@ -220,7 +216,7 @@ def _moved(rides: Rides, now: Tours, draws: jax.Array, heat: jax.Array) -> Tours
     return tours.replace(vehicle=vehicle)
 
 
-def _owners(tours: Tours, numbers: jax.Array) -> jax.Array:
+def _owners(tours: RideTours, numbers: jax.Array) -> jax.Array:
     return jnp.where(numbers >= 0, _at(tours.vehicle, numbers), -1)
 
 
@@ -376,7 +372,7 @@ def _put_in(old: jax.Array, vehicle: jax.Array, new: jax.Array) -> jax.Array:
     return old
 
 
-def _with(tours: Tours, changes: _Changes) -> Tours:
+def _with(tours: RideTours, changes: _Changes) -> RideTours:
     return tours.replace(
         order=_put_in(tours.order, changes.vehicle, changes.order),
         rows=_put_in(tours.rows, changes.vehicle, changes.rows),
@@ -384,7 +380,7 @@ def _with(tours: Tours, changes: _Changes) -> Tours:
     )
 
 
-def _inserted(rides: Rides, tours: Tours, numbers: jax.Array, luck: jax.Array) -> tuple[_Changes, jax.Array]:
+def _inserted(rides: Rides, tours: RideTours, numbers: jax.Array, luck: jax.Array) -> tuple[_Changes, jax.Array]:
     """Plans with rides (`i32[R, B]`, -1 for none), and whether all fit; `luck`, `f32[R, V, B]`, minutes.
 
     All rides are tried in all tours at once; when one is in, all are tried again in the plan that it changed.
@@ -416,7 +412,7 @@ def _single(batch: _Ride, index: int) -> _Ride:
     return jax.tree.map(lambda leaf: leaf[..., index : index + 1, :], batch)
 
 
-def _plan(tours: Tours, done: list[_Changes], vehicle: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _plan(tours: RideTours, done: list[_Changes], vehicle: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Order `i32[S, 1, B]` and schedule `f32[7, S + 1, 1, B]` of a vehicle `i32[1, B]` after changes of one each."""
     order, rows = _of(vehicle, tours.order), _of(vehicle, tours.rows)
     for changes in done:
