@@ -38,10 +38,7 @@ PARTS = ("parity", "steps", "flags", "training", "command")
 LEAST_SECONDS = 10.0
 """Which must be left for a row to begin."""
 
-MOST_SECONDS = 180.0
-"""That a row may take, compilation included."""
-
-COMMAND_PLACE = 16
+COMMAND_PLACE = 20
 """How many rows come before the README's first command."""
 
 ENVIRONMENTS = ("truck_drone", "darp", "tsp_drone", "pcb", "dispatch")
@@ -69,10 +66,22 @@ FLAGS = {
 FLAGS_BATCH = 4096
 """Environments of the program whose flags are compared: on an H100 its time is that of starting kernels."""
 
-REHEARSAL = {"batches": [64, 256], "num_envs": [16], "steps": 4, "further": ("--total_steps", "12800")}
-"""Options of a rehearsal; `further` ones of the README's first command."""
+REHEARSAL = {
+    "batches": [64, 256],
+    "num_envs": [16],
+    "steps": 4,
+    "row_seconds": 900.0,
+    "further": ("--total_steps", "12800"),
+}
+"""Of a rehearsal: sizes, seconds of a row, many since a busy CPU is slow, and options of the README's first command."""
 
-FULL = {"batches": [2**power for power in range(10, 19, 2)], "num_envs": [2**10, 2**12, 2**14], "steps": 64}
+FULL = {
+    "batches": [2**power for power in range(10, 19, 2)],
+    "num_envs": [2**10, 2**12, 2**14],
+    "steps": 64,
+    "row_seconds": 180.0,
+    "further": (),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,15 +100,13 @@ class Job:
 
 
 def jobs(args: argparse.Namespace) -> list[Job]:
-    """All rows; one of each part in turn, so that every part has some if time is short."""
-    parts = (parities(args), simulations(args), flags(args), trainings(args))
-    in_turn = [job for jobs_in_turn in itertools.zip_longest(*parts) for job in jobs_in_turn if job]
-    command = Job(
-        {"part": "command", "what": "the README's first"}, functools.partial(measured.first_command, args.further)
-    )
-    return [
-        job for job in (*in_turn[:COMMAND_PLACE], command, *in_turn[COMMAND_PLACE:]) if job.row["part"] in args.parts
-    ]
+    """All rows; some of each part in turn, so that every part has some if time is short."""
+    steps = simulations(args)
+    parts = (parities(args), steps, flags(args), trainings(args), steps)
+    every = [job for in_turn in itertools.zip_longest(*parts) for job in in_turn if job]
+    command = functools.partial(measured.first_command, args.further, args.row_seconds - LEAST_SECONDS)
+    every.insert(COMMAND_PLACE, Job({"part": "command", "what": "the README's first"}, command))
+    return [job for job in every if job.row["part"] in args.parts]
 
 
 def parities(args: argparse.Namespace) -> Iterator[Job]:
@@ -153,9 +160,10 @@ def trainings(args: argparse.Namespace) -> Iterator[Job]:
 class Table:
     """Rows as they are measured, and the file that always has all of them."""
 
-    def __init__(self, out: pathlib.Path, seconds: float, variables: Mapping[str, str]):
-        """`variables` are of the environment of every process that measures."""
+    def __init__(self, out: pathlib.Path, seconds: float, row_seconds: float, variables: Mapping[str, str]):
+        """All rows take `seconds` at most and one `row_seconds`; `variables` are of every process that measures."""
         self.rows: list[Row] = []
+        self._row_seconds = row_seconds
         self._out, self._log, self._deadline = out, out.with_suffix(".log"), time.monotonic() + seconds
         self._log.unlink(missing_ok=True)
         # Two processes have the device at a time: none takes memory before it needs it.
@@ -169,7 +177,7 @@ class Table:
         Raises:
             UserError: JAX finds none.
         """
-        answer = self._shared.call(measured.driver, MOST_SECONDS)
+        answer = self._shared.call(measured.driver, self._row_seconds)
         if answer.error:
             raise UserError(f"JAX finds no device ({answer.error}); {self._log} has more")
         if platform not in (None, answer.result["platform"]):
@@ -200,10 +208,13 @@ class Table:
         if not self._shared.is_alive:
             self._shared = Worker(self._variables, self._log)
         alone = None if job.variables is None else Worker({**self._variables, **job.variables}, self._log)
-        answer = (alone or self._shared).call(job.run, min(MOST_SECONDS, self._left()))
+        answer = (alone or self._shared).call(job.run, min(self._row_seconds, self._left()))
         if alone:
             alone.end()
-        return {"error": answer.error} if answer.error else answer.result
+        if answer.error:
+            self._shared.end()  # an error of a GPU may stay with its process
+            return {"error": answer.error}
+        return answer.result
 
 
 def plot(rows: Sequence[Row], title: str, path: pathlib.Path) -> None:
@@ -256,10 +267,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     """The command line."""
     argv = sys.argv[1:] if argv is None else list(argv)
     args = _parser().parse_args(argv)
-    for name, value in (FULL | REHEARSAL if args.rehearse else {**FULL, "further": ()}).items():
+    for name, value in (REHEARSAL if args.rehearse else FULL).items():
         if getattr(args, name, None) is None:
             setattr(args, name, value)
-    measured_table = Table(args.out, args.seconds, fast_compilation.variables() if args.rehearse else {})
+    variables = fast_compilation.variables() if args.rehearse else {}
+    measured_table = Table(args.out, args.seconds, args.row_seconds, variables)
     every = jobs(args)
     try:
         measured_table.begin(["python", "-m", "benchmarks.device", *argv], args.platform)

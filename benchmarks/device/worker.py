@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
-from unittest import mock
 
 SPAWN = multiprocessing.get_context("spawn")
 
@@ -31,8 +30,13 @@ class Worker:
         self._log, self._logged = log, log.stat().st_size if log.exists() else 0
         self._pipe, theirs = SPAWN.Pipe()
         self._process = SPAWN.Process(target=_serve, args=(theirs, log), daemon=True)
-        with mock.patch.dict(os.environ, variables):  # a process takes them over when it starts
+        before = dict(os.environ)
+        os.environ.update(variables)  # a process takes over what there is when it starts
+        try:
             self._process.start()
+        finally:
+            os.environ.clear()
+            os.environ.update(before)
         theirs.close()
 
     @property

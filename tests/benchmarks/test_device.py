@@ -99,7 +99,7 @@ def test_another_platform_than_asked_for_is_not_measured(table_of, out):
 
 def test_rows_are_of_every_part():
     args = command._parser().parse_args(["--out", "device.json"])
-    vars(args).update(command.FULL, further=())
+    vars(args).update(command.FULL)
     rows = [job.row for job in command.jobs(args)]
     assert {row["part"] for row in rows} == set(command.PARTS)
     assert rows[command.COMMAND_PLACE]["part"] == "command"
