@@ -139,7 +139,7 @@ def settings(config: RunConfig) -> str:
     """What a figure depends on, in one line."""
     if isinstance(config, PPOConfig):
         learning = f"{config.num_epochs} epochs x {config.num_minibatches} minibatches"
-        memory = f"{config.network} {config.recurrent_size} x {config.recurrent_layers}"
+        memory = f"{config.network} {config.recurrent_size}"
         more = [f"{memory}, chunks of {config.chunk_length}"] if NETWORKS[config.network].has_memory else []
     else:
         assert isinstance(config, OffPolicyConfig)

@@ -77,7 +77,14 @@ def write_policy(folder: pathlib.Path, params: Any, config_file: pathlib.Path, *
     write_json(folder / CARD, dataclasses.asdict(Card(**card, checksums=checksums)))
 
 
-RETIRED = {"value_loss": "huber", "huber_delta": 10.0, "value_norm_decay": 0.99}
+RETIRED = {
+    "value_loss": "huber",
+    "huber_delta": 10.0,
+    "value_norm_decay": 0.99,
+    "value_clip": True,
+    "recurrent_layers": 1,
+    "critic_attention_layers": 0,
+}
 """Keys that configurations of earlier versions have, with the only value that is left of each."""
 
 

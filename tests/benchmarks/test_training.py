@@ -82,7 +82,7 @@ def test_table_is_aligned_and_names_the_settings(printed_and_written):
     assert len(lines) == 4
     assert len({len(line) for line in lines}) == 1
     assert lines[2].endswith("8 envs x 4 steps, 1 epochs x 2 minibatches, 8 relu, layer norm on")
-    assert lines[3].endswith("layer norm on, gru 4 x 1, chunks of 2")
+    assert lines[3].endswith("layer norm on, gru 4, chunks of 2")
 
 
 @pytest.mark.slow("gru")

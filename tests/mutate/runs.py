@@ -35,9 +35,7 @@ TOY = "--env.name toy_of_the_tests"
 LINE_WALK = "--env.name line_walk_of_the_tests"
 DARP = "--env.name darp --env.num_nodes 4 --env.num_agents 2"
 GRU = "--network gru --recurrent_size 8 --chunk_length 2"
-ATTENTION = (
-    "--network attention --attention_size 8 --attention_heads 2 --attention_layers 1 --critic_attention_layers 1"
-)
+ATTENTION = "--network attention --attention_size 8 --attention_heads 2 --attention_layers 1"
 
 VARIANTS = {
     "mappo_mlp": ("mappo", f"{ON_POLICY} {TOY} --env.cut true"),

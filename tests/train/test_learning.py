@@ -63,7 +63,7 @@ def test_training_beats_random_play_by_far(algorithm, changes, random_play):
 def test_attention_learns_dial_a_ride():
     """Within seconds it drives less than the nearest neighbour, which it knows nothing of."""
     env = {"name": "darp", "num_nodes": 6, "num_agents": 2, "reward": "dense", "lookahead": True}
-    attention = {"network": "attention", "attention_size": 32, "critic": "local", "gamma": 1.0, "value_clip": False}
+    attention = {"network": "attention", "attention_size": 32, "critic": "local", "gamma": 1.0}
     sizes = {"num_envs": 128, "rollout_length": 8, "num_epochs": 2, "num_minibatches": 4, "log_interval": 60}
     intervals = {"eval_interval": 60, "save_interval": 60, "total_steps": 60 * 128 * 8}
     learner = make_train(ALGORITHMS["mappo"].config_class(env=env, **{**SETTINGS, **attention, **sizes, **intervals}))

@@ -130,9 +130,7 @@ class PPOConfig(NetworkKeys, RunConfig):
         minimum=1,
     )
     gae_lambda: float = option(0.95, help="trace decay of the advantages (Schulman et al. 2016)", minimum=0, maximum=1)
-    clip_eps: float = option(
-        0.2, help="clip range of the ratio (Schulman et al. 2017), and of the values if `value_clip`", above=0
-    )
+    clip_eps: float = option(0.2, help="clip range of the ratio (Schulman et al. 2017), and of the values", above=0)
     entropy_coef: float = option(0.01, help="weight of the entropy bonus", minimum=0)
     entropy_coef_end: float | None = option(
         None, help="weight of the entropy bonus at the end of the training, reached linearly; null: constant", minimum=0
@@ -141,7 +139,6 @@ class PPOConfig(NetworkKeys, RunConfig):
     critic_lr: float = option(1e-3, help="learning rate of the critic", above=0)
     lr_decay: bool = option(True, help="let both learning rates fall linearly to 0")
     max_grad_norm: float = option(0.5, help="clip the norm of each network's gradient to this", above=0)
-    value_clip: bool = option(True, help="clip the change of the values as well; the worse of both errors counts")
     value_norm: bool = option(True, help="normalise the returns that the critic learns (ValueNorm of MAPPO)")
     normalize_advantage: bool = option(
         True, help="normalise the advantages per role, over real decisions (more than one legal action)"

@@ -218,7 +218,7 @@ def critic_loss(
     values, _ = critics.apply_critic(critic, params, inputs, batch.carry["critic"][critic], batch.reset)
     metrics = {}
     for role, value in values.items():
-        error = value_error(value, batch.value[role], batch.target[role], config)
+        error = value_error(value, batch.value[role], batch.target[role], config.clip_eps)
         metrics[f"{role}/value_loss"] = masked_mean(error, batch.valid[role])
     return sum(metrics.values(), jnp.zeros((), jnp.float32)), metrics
 
@@ -250,15 +250,12 @@ def policy_terms(
     }
 
 
-def value_error(value: jax.Array, old: jax.Array, target: jax.Array, config: PPOConfig) -> jax.Array:
-    """Huber error of the values, each `f32[...]`; the worse of clipped and not, if `value_clip`."""
+def value_error(value: jax.Array, old: jax.Array, target: jax.Array, clip_eps: float) -> jax.Array:
+    """Huber error of the values, each `f32[...]`: the worse of theirs, and of where they may move to from the old."""
     chex.assert_equal_shape([value, old, target])
-
-    error = optax.huber_loss(value, target, delta=HUBER_DELTA)
-    if not config.value_clip:
-        return error
-    near = old + jnp.clip(value - old, -config.clip_eps, config.clip_eps)
-    return jnp.maximum(error, optax.huber_loss(near, target, delta=HUBER_DELTA))
+    near = old + jnp.clip(value - old, -clip_eps, clip_eps)
+    errors = (optax.huber_loss(moved, target, delta=HUBER_DELTA) for moved in (value, near))
+    return jnp.maximum(*errors)
 
 
 def _advantages(

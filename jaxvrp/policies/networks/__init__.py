@@ -63,7 +63,6 @@ class NetworkKeys:
         True, help="LayerNorm (without scale and bias) on the input and after each layer", group="network"
     )
     recurrent_size: int = option(64, help="width of the recurrent state (`gru`)", group="network", minimum=1)
-    recurrent_layers: int = option(1, help="recurrent layers (`gru`)", group="network", minimum=1, maximum=100)
     attention_size: int = option(
         64, help="width of the entities (`attention`); a multiple of `attention_heads`", group="network", minimum=1
     )
@@ -88,9 +87,6 @@ class NetworkKeys:
         group="network",
         minimum=0,
         maximum=100,
-    )
-    critic_attention_layers: int = option(
-        0, help="self-attention layers of the critics (`attention`)", group="network", minimum=0, maximum=100
     )
     share_drone_policy: bool = option(
         True, help="the agents of a role share one actor; false: one actor each", group="network"

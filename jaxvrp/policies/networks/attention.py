@@ -469,7 +469,7 @@ def build(config: Any, spec: NetworkSpec) -> nn.Module:
     most = _most(config, spec, by_agent=by_agent) if spec.is_actor else None
     if spec.is_actor and not by_agent:
         return Pointing(**head, once=config.attention_encode == "instance")
-    num_layers = config.attention_layers if spec.is_actor else config.critic_attention_layers
+    num_layers = config.attention_layers if spec.is_actor else 0  # a critic pools what it sees
     return Attention(**head, num_layers=num_layers, most=most)
 
 

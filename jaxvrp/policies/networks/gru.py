@@ -1,4 +1,4 @@
-"""Gated recurrent layers behind dense ones."""
+"""A gated recurrent layer behind dense ones."""
 
 from __future__ import annotations
 
@@ -53,13 +53,12 @@ class GRULayer(nn.Module):
 
 
 class GRU(nn.Module):
-    """A trunk, recurrent layers and a linear head; the carry is `f32[B, A, layers, H]`."""
+    """A trunk, a recurrent layer and a linear head; the carry is `f32[B, A, H]`."""
 
     hidden_sizes: tuple[int, ...]
     head_size: int
     head_gain: float
     recurrent_size: int
-    recurrent_layers: int = 1
     activation: str = "relu"
     layer_norm: bool = True
 
@@ -67,25 +66,21 @@ class GRU(nn.Module):
     def __call__(self, inputs: jax.Array, carry: jax.Array, reset: jax.Array) -> tuple[jax.Array, jax.Array]:
         """See `jaxvrp.policies.networks`."""
         x = Trunk(self.hidden_sizes, self.activation, self.layer_norm)(inputs)
-        last = []
-        for layer in range(self.recurrent_layers):
-            x, hidden = GRULayer(self.recurrent_size)(x, carry[:, :, layer], reset)
-            last.append(hidden)
+        x, carry = GRULayer(self.recurrent_size)(x, carry, reset)
         x = x.reshape(-1, self.recurrent_size)
         x = layer_norm(x) if self.layer_norm else x
         outputs = nn.Dense(self.head_size, kernel_init=nn.initializers.orthogonal(self.head_gain))(x)
-        return outputs.reshape(*inputs.shape[:-1], -1), jnp.stack(last, axis=2)
+        return outputs.reshape(*inputs.shape[:-1], -1), carry
 
     def initial_carry(self, num_envs: int, num_agents: int) -> jax.Array:
         """Zeros."""
-        return jnp.zeros((num_envs, num_agents, self.recurrent_layers, self.recurrent_size), jnp.float32)
+        return jnp.zeros((num_envs, num_agents, self.recurrent_size), jnp.float32)
 
 
 def build(config: Any, spec: NetworkSpec) -> GRU:
     """As `NetworkKeys` say."""
-    recurrent = {"recurrent_size": config.recurrent_size, "recurrent_layers": config.recurrent_layers}
     dense = {"activation": config.activation, "layer_norm": config.layer_norm}
-    return GRU(config.hidden_sizes, spec.head_size, spec.head_gain, **recurrent, **dense)
+    return GRU(config.hidden_sizes, spec.head_size, spec.head_gain, config.recurrent_size, **dense)
 
 
 def _gates(initializer: Callable[..., jax.Array], size: int) -> Callable[..., jax.Array]:

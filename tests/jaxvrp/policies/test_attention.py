@@ -19,7 +19,7 @@ from jaxvrp.policies.networks.places import Sites, distances, sites
 from jaxvrp.spaces import Feature, Place
 from train.on_policy.config import PPOConfig
 
-SIZE = {"attention_size": 16, "attention_heads": 4, "attention_layers": 2, "critic_attention_layers": 2}
+SIZE = {"attention_size": 16, "attention_heads": 4, "attention_layers": 2}
 CONTEXT, BATCH = 5, 5
 NODE_POINTERS = (Pointer(None, 1), Pointer("node", 2))
 PLACES = ((2, 0), (1, 3))

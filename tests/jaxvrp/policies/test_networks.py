@@ -21,7 +21,7 @@ ACTIVATE = {"relu": lambda x: max(x, 0.0), "tanh": math.tanh, "silu": lambda x: 
 
 
 def network(kind="mlp", **changes):
-    keys = {"hidden_sizes": (8,), "recurrent_size": HIDDEN, "recurrent_layers": 1, "activation": "tanh", **changes}
+    keys = {"hidden_sizes": (8,), "recurrent_size": HIDDEN, "activation": "tanh", **changes}
     spec = NetworkSpec(is_actor=True, num_agents=AGENTS, head_size=5, head_gain=0.01)
     return build_network(PPOConfig(network=kind, **keys), spec)
 
@@ -40,12 +40,12 @@ def resets(*where):
     return jnp.zeros((LENGTH, BATCH), bool).at[tuple(zip(*where, strict=True))].set(True)
 
 
-@pytest.fixture(scope="module", params=[1, 2], ids=["one layer", "two layers"])
-def gru(request):
+@pytest.fixture(scope="module")
+def gru():
     """A GRU with parameters of noise, jitted."""
-    net = network("gru", recurrent_layers=request.param)
+    net = network("gru")
     carry = net.initial_carry(BATCH, AGENTS)
-    assert carry.shape == (BATCH, AGENTS, request.param, HIDDEN)
+    assert carry.shape == (BATCH, AGENTS, HIDDEN)
     params = shaken(jax.eval_shape(net.init, jax.random.key(0), noise(SHAPE), carry, resets((0, 0))))
     return jax.jit(lambda *args: net.apply(params, *args)), noise(carry.shape, 9)
 
@@ -157,8 +157,8 @@ def assert_orthogonal(kernel, gain):
 
 @pytest.fixture(scope="module")
 def fresh_gru():
-    """Freshly initialised parameters of a GRU with two dense and two recurrent layers."""
-    net = network("gru", hidden_sizes=(8, 12), recurrent_layers=2)
+    """Freshly initialised parameters of a GRU with two dense layers."""
+    net = network("gru", hidden_sizes=(8, 12))
     args = (noise(SHAPE), net.initial_carry(BATCH, AGENTS), resets((0, 0)))
     return jax.jit(net.init)(jax.random.key(1), *args)["params"]
 
@@ -171,14 +171,13 @@ def test_dense_layers_are_orthogonal(fresh_gru):
     assert_orthogonal(fresh_gru["Dense_0"]["kernel"], 0.01)
     flat = jax.tree_util.tree_leaves_with_path(fresh_gru)
     biases = [leaf for path, leaf in flat if path[-1].key.endswith("bias")]
-    assert len(biases) >= 2 + 2 * 2 + 1  # dense and recurrent layers, head
+    assert len(biases) >= 2 + 2 + 1  # dense and recurrent layers, head
     assert not any(np.any(bias) for bias in biases)
 
 
-@pytest.mark.parametrize(("layer", "inputs"), [("GRULayer_0", 12), ("GRULayer_1", HIDDEN)])
-def test_every_gate_begins_as_a_layer_of_its_own(fresh_gru, layer, inputs):
-    own = fresh_gru[layer]
-    bound = math.sqrt(6 / (inputs + HIDDEN))
+def test_every_gate_begins_as_a_layer_of_its_own(fresh_gru):
+    own = fresh_gru["GRULayer_0"]
+    bound = math.sqrt(6 / (12 + HIDDEN))
     for recurrent, kernel in zip(
         *(np.split(x, 3, 1) for x in (own["recurrent"], own["Dense_0"]["kernel"])), strict=True
     ):

@@ -15,7 +15,7 @@ CHUNKS, LENGTH = 3, 4
 
 KINDS = {
     "separate drones, central critic": {"network": "gru", "share_drone_policy": False, "critic": "central"},
-    "truncated episodes, local critic": {"network": "gru", "recurrent_layers": 2, "critic": "local", "cut": True},
+    "truncated episodes, local critic": {"network": "gru", "critic": "local", "cut": True},
     "entities, central critic": {
         "network": "attention",
         "critic": "central",
@@ -28,7 +28,6 @@ KINDS = {
         "critic": "local",
         "toy": "deliveries",
         "share_drone_policy": False,
-        "critic_attention_layers": 1,
         "attention_encode": "instance",
     },
 }

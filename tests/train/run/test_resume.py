@@ -215,10 +215,10 @@ def test_changes_that_no_resume_made_are_refused(tamper, run):
 
 def test_a_checkpoint_from_before_a_key_is_compared_with_its_default(run, recorded):
     saved = dict(recorded.values)
-    assert saved.pop("value_clip") is True
+    assert saved.pop("value_norm") is True
     check_same(recorded, saved, run / "config.yaml")
-    other = RecordedRun(dataclasses.replace(recorded.config, value_clip=False), "mappo")
-    with pytest.raises(UserError, match="value_clip is false, in the checkpoint true"):
+    other = RecordedRun(dataclasses.replace(recorded.config, value_norm=False), "mappo")
+    with pytest.raises(UserError, match="value_norm is false, in the checkpoint true"):
         check_same(other, saved, run / "config.yaml")
 
 
