@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator
+import itertools
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import jax
@@ -16,7 +17,8 @@ from benchmarks.subject import subject_of
 from benchmarks.throughput import RandomPlay
 from jaxvrp import Environment, VecEnv
 from jaxvrp.entities import PARAMETER
-from train import ALGORITHMS, Evaluator, evaluation_function, make_train, parse, shipped_names, stages_of
+from jaxvrp.policies.networks import NETWORKS
+from train import ALGORITHMS, Evaluator, RunConfig, evaluation_function, make_train, parse, shipped_names, stages_of
 from train.sharding import make_mesh
 
 STEPS = 64
@@ -47,6 +49,7 @@ def all_programs(batch: int) -> Iterator[Program]:
         yield from environment_programs(name, parameters, batch)
     for name in shipped_names():
         yield from learner_programs(name)
+    yield from network_programs()
 
 
 def environment_programs(name: str, parameters: dict[str, Any], batch: int) -> Iterator[Program]:
@@ -64,16 +67,19 @@ def environment_programs(name: str, parameters: dict[str, Any], batch: int) -> I
 
 def learner_programs(config: str, **changes: Any) -> Iterator[Program]:
     """The updates of a shipped configuration, of each stage, and its evaluation; `changes` of its keys by name."""
-    words = [word for key, value in changes.items() for word in (f"--{key}", str(value))]
     algorithm = next((name for name in ALGORITHMS if config.endswith(f"_{name}")), "mappo")
-    launch = parse(
-        ALGORITHMS[algorithm].config_class, ["--config", config, *words], prog=f"train.{algorithm}", description=""
-    )
-    configs = stages_of(dataclasses.replace(launch.config, num_devices=1))
+    configs = stages_of(_configuration(algorithm, config, changes))
     for number, each in enumerate(configs, 1):
         ending = f":{number}" if len(configs) > 1 else ""
         yield Program(f"train:{config}{ending}", functools.partial(chunk, each))
     yield Program(f"evaluate:{config}", functools.partial(evaluation, configs[-1]))
+
+
+def network_programs(**changes: Any) -> Iterator[Program]:
+    """The updates of MAPPO and IPPO with every network, on the main job."""
+    for algorithm, network in itertools.product(("mappo", "ippo"), NETWORKS):
+        config = _configuration(algorithm, "truck_drone_basic", {"network": network, **changes})
+        yield Program(f"train:{algorithm}:{network}", functools.partial(chunk, config))
 
 
 def random_play(env: Environment, batch: int) -> Lowered:
@@ -110,6 +116,15 @@ def evaluation(config: Any) -> Lowered:
     params = jax.eval_shape(lambda key: learner.actor_params(learner.init(key)), _key())
     evaluator = Evaluator(learner.evaluation_env, config.eval_episodes, config.eval_seed)
     return jax.jit(evaluation_function(learner, evaluator)).lower(_placed(params))
+
+
+def _configuration(algorithm: str, config: str, changes: Mapping[str, Any]) -> RunConfig:
+    """A shipped configuration, by the command line of an algorithm, with other values of some keys, on one device."""
+    words = [word for key, value in changes.items() for word in (f"--{key}", str(value))]
+    launch = parse(
+        ALGORITHMS[algorithm].config_class, ["--config", config, *words], prog=f"train.{algorithm}", description=""
+    )
+    return dataclasses.replace(launch.config, num_devices=1)
 
 
 def _key() -> jax.ShapeDtypeStruct:

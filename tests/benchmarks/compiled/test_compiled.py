@@ -56,6 +56,14 @@ def test_every_configuration_compiles(target, config):
     assert {row["program"]: row["error"] for row in rows if "error" in row} == {}
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", ["mappo", "ippo"])
+def test_every_network_compiles(target, algorithm):
+    every = programs.network_programs(**SMALL["mappo"], rollout_length=20)
+    rows = [compiled_row(each, target) for each in chosen(list(every), [f"train:{algorithm}"])]
+    assert {row["program"]: row["error"] for row in rows if "error" in row} == {}
+
+
 def test_programs_have_names_and_are_chosen_by_them():
     every = list(programs.all_programs(4096))
     names = {program.name for program in every}
