@@ -12,8 +12,7 @@ from jaxvrp import fields, registry
 from jaxvrp.environment import Environment, is_over
 from jaxvrp.envs.truck_drone import observation, physics
 from jaxvrp.envs.truck_drone.physics import Physics, recoverable
-from jaxvrp.envs.truck_drone.problem import generator
-from jaxvrp.envs.truck_drone.problem.instance import Instance
+from jaxvrp.envs.truck_drone.problem.instance import Instance, draw_known_from, draw_problem
 from jaxvrp.envs.truck_drone.world import Decision, World, as_known, initial_world
 from jaxvrp.episodes import Episode
 from jaxvrp.fields import ABSENT, parameter, size
@@ -117,11 +116,10 @@ class TruckDrone(Physics, Environment):
         """How many numbers an agent of each role sees: `{"truck": F, "drone": F}`."""
         if self.entity_kinds:
             return {name: len(context) for name, (context, *_) in observation.BESIDE_ENTITIES.items()}
-        drones, customers = self.num_drones, self.num_customers
-        shared = 5 * customers + (1 + drones)
+        shared = 5 * self.num_customers + (1 + self.num_drones)
         if self.shows_windows:
-            shared += customers + 3 * self.num_route_nodes + 1
-        return {"truck": 4 + 8 * drones + shared, "drone": 11 + 4 * (drones - 1) + shared}
+            shared += self.num_customers + 3 * self.num_route_nodes + 1
+        return {"truck": 4 + 8 * self.num_drones + shared, "drone": 11 + 4 * (self.num_drones - 1) + shared}
 
     @property
     def entity_kinds(self) -> tuple[EntityKind, ...]:
@@ -137,9 +135,9 @@ class TruckDrone(Physics, Environment):
         return self.max_steps
 
     def generate(self, key: jax.Array) -> Instance:
-        """A problem of these sizes; its distribution is in `problem.generator`."""
+        """A problem of these sizes; its distribution is in `draw_problem`."""
         narrowest, widest = self.window_shares
-        instance = generator.generate(
+        instance = draw_problem(
             key,
             num_customers=self.num_customers,
             num_route_nodes=self.num_route_nodes,
@@ -149,7 +147,7 @@ class TruckDrone(Physics, Environment):
         if self.dynamic_share is ABSENT:
             return instance
         first, last = self.news_range(instance.window_start)
-        return instance.replace(known_from=generator.draw_known_from(key, first, last, self.dynamic_share))
+        return instance.replace(known_from=draw_known_from(key, first, last, self.dynamic_share))
 
     def news_range(self, window_start: jax.Array) -> tuple[jax.Array, jax.Array]:
         """The first and the last step (`i32[C]`) in which customers with these windows can become known.
@@ -255,8 +253,8 @@ class TruckDrone(Physics, Environment):
         """STAY, MOVE and HOVER always; the rest as the drones' states and packages allow, among known customers."""
         state = self.known_world(state)
         drones = state.drones
-        always = jnp.ones(1 + self.num_route_nodes, bool)
-        truck = jnp.concatenate([always, drones.is_onboard, recoverable(self, state)])
+        stay_or_move = jnp.ones(1 + self.num_route_nodes, bool)
+        truck = jnp.concatenate([stay_or_move, drones.is_onboard, recoverable(self, state)])
         # As many as the state has: a replay leaves out those that only fill up the size.
         customer = jnp.arange(state.customers.served.shape[0], dtype=jnp.int32)
         may_load, has_package = self.may_load(state), drones.carrying[:, None] == customer
@@ -302,6 +300,8 @@ class TruckDrone(Physics, Environment):
 
     def metrics(self, state: World) -> dict[str, jax.Array]:
         """Totals of the episode so far, each `f32[]`."""
+        totals = {name: total.astype(jnp.float32) for name, total in vars(state.totals).items()}
+        on_time = totals.pop("on_time")
         served = jnp.sum(state.customers.served, dtype=jnp.float32)
         total = jnp.full((), self.num_customers, jnp.float32)
         if state.instance.exists is not None:
@@ -312,14 +312,10 @@ class TruckDrone(Physics, Environment):
             "total_customers": total,
             "completion_rate": served / total,
             "success": self.is_complete(state).astype(jnp.float32),
-            "on_time_rate": state.totals.on_time.astype(jnp.float32) / total,
+            "on_time_rate": on_time / total,
             "time_step": state.step.astype(jnp.float32),
-            "invalid_actions": state.totals.invalid_actions.astype(jnp.float32),
-            "forced_returns": state.totals.forced_returns.astype(jnp.float32),
             "crashed_drones": jnp.sum(state.drones.is_crashed, dtype=jnp.float32),
-            "battery_used": state.totals.battery_used,
-            "truck_distance": state.totals.truck_distance,
-            "drone_distance": state.totals.drone_distance,
+            **totals,
         }
 
     def extend_story(self, story: Story, episode: Episode) -> Story:

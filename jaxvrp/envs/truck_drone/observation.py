@@ -266,7 +266,7 @@ def _addition(world: World, origin: jax.Array, max_steps: int) -> jax.Array:
 def _of_truck(world: World, max_steps: int) -> jax.Array:
     """`f32[1, 4 + 8D + 5C + (1+D)]`: places relative to the truck, but for its own."""
     num_drones = world.drones.status.shape[0]
-    features = jnp.concatenate(
+    return jnp.concatenate(
         [
             world.truck.position,
             world.truck.velocity,
@@ -275,8 +275,7 @@ def _of_truck(world: World, max_steps: int) -> jax.Array:
             _customers(world, world.truck.position[None], max_steps).ravel(),
             jnp.eye(1 + num_drones, dtype=jnp.float32)[0],
         ]
-    )
-    return features[None]
+    )[None]
 
 
 def _of_drones(world: World, max_steps: int) -> jax.Array:
@@ -312,20 +311,21 @@ def _fleet(world: World, position: jax.Array) -> jax.Array:
 
 def _customers(world: World, viewpoint: jax.Array, max_steps: int) -> jax.Array:
     """`f32[A, C, 5]` from viewpoints `f32[A, 2]`: relative position, served flag, window remaining, demand."""
-    served = world.customers.served.astype(jnp.float32)
-    scalars = jnp.stack([served, _window(world, max_steps), world.instance.demand], axis=1)
-    relative = world.instance.customer_position - viewpoint[:, None]
-    shared = jnp.broadcast_to(scalars, (viewpoint.shape[0], *scalars.shape))
+    scalars = [world.customers.served.astype(jnp.float32), _window(world, max_steps), world.instance.demand]
+    return _seen_from(viewpoint, world.instance.customer_position, scalars)
+
+
+def _seen_from(viewpoint: jax.Array, places: jax.Array, scalars: list[jax.Array]) -> jax.Array:
+    """`f32[A, P, 2+K]` from viewpoints `f32[A, 2]`: relative positions of places `f32[P, 2]`, their `K` scalars."""
+    relative = places - viewpoint[:, None]
+    shared = jnp.broadcast_to(jnp.stack(scalars, axis=1), (*relative.shape[:2], len(scalars)))
     return jnp.concatenate([relative, shared], axis=2)
 
 
 def _other_drones(world: World) -> jax.Array:
     """`f32[D, D-1, 4]`, the other drones in index order: relative position, battery, status code."""
-    drones, num_drones = world.drones, world.drones.status.shape[0]
-    relative = drones.position[None] - drones.position[:, None]
-    scalars = jnp.stack([drones.battery, _status_code(world)], axis=1)
-    shared = jnp.broadcast_to(scalars, (num_drones, *scalars.shape))
-    rows = jnp.concatenate([relative, shared], axis=2)
+    position, num_drones = world.drones.position, world.drones.status.shape[0]
+    rows = _seen_from(position, position, [world.drones.battery, _status_code(world)])
     # Entry (i, j) of the result is drone j below the diagonal and drone j + 1 from it on.
     below = jnp.tri(num_drones, num_drones - 1, -1, dtype=bool)
     return jnp.where(below[:, :, None], rows[:, :-1], rows[:, 1:])
