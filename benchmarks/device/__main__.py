@@ -29,6 +29,7 @@ from benchmarks.device.rows import Row
 from benchmarks.device.worker import Worker
 from benchmarks.subject import subject_of
 from jaxvrp.io.command_line import Parser, UserError, positive
+from jaxvrp.io.messages import cut
 from jaxvrp.io.whole_files import write_json
 from train import aligned, entry
 
@@ -260,7 +261,7 @@ def _note(row: Row) -> str:
         return f"{row['share_as_on_cpu']:.1%} as on the CPU"
     if "command_seconds" in row:
         return f"{row['command_seconds']:.1f} s"
-    return row.get("error", row.get("note", ""))
+    return cut(row.get("error", row.get("note", "")), 80)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
