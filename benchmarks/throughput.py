@@ -34,6 +34,8 @@ from benchmarks.subject import Reference, Subject, subject_of
 from jaxvrp import Environment, TimeStep, VecEnv, registry
 from jaxvrp.actor import RandomActor
 from jaxvrp.io.command_line import Parser, UserError, positive
+from jaxvrp.spaces import ByKind, ByRole
+from jaxvrp.vectorize import VecState
 from train import aligned, entry, split_mapping
 from train.sharding import DATA, batch_specs, device_key, make_mesh, shard
 
@@ -59,18 +61,45 @@ class Case:
 
 
 class Playing(struct.PyTreeNode):
-    """Between two calls: state of the `VecEnv`, what the agents see now, and the next key."""
+    """Between two steps: state of the `VecEnv`, what the agents see beside their masks, and the episodes that ended.
 
-    vec: Any
-    timestep: TimeStep
-    key: jax.Array
+    The last are counted by environment, `i32[E]`; rewards are in the state, as sums over the episode.
+    """
+
+    vec: VecState
+    observation: ByRole
+    global_observation: jax.Array | None
+    entities: ByKind
+    ended: jax.Array
+
+    @classmethod
+    def of(cls, state: VecState, timestep: TimeStep, ended: jax.Array) -> Playing:
+        """What the scan carries: with the observations in it, every step has to write them out."""
+        return cls(state, timestep.observation, timestep.global_observation, timestep.entities, ended)
+
+    @property
+    def timestep(self) -> TimeStep:
+        """What the agents see; an array that stands in the carry twice, such as a mask, is copied in every step."""
+        begun = jnp.zeros(self.vec.episode_length.shape, bool)
+        return TimeStep(
+            observation=self.observation,
+            global_observation=self.global_observation,
+            entities=self.entities,
+            action_mask=self.vec.action_mask,
+            valid=self.vec.valid,
+            reward={},
+            terminated=begun,
+            truncated=begun,
+            metrics={},
+            duration=jnp.zeros(begun.shape, jnp.float32),
+        )
 
 
 class RandomPlay:
     """Masked random play of a batch on each device of a mesh, as two jitted programs.
 
-    `begin` goes from a key to a `Playing`; `chunk` takes one, which is donated, plays `steps` scanned steps, `unroll`
-    of them in a trip of the loop, and returns it with the sums of rewards and of ended episodes.
+    `begin` goes from a key to a `Playing` and the next key; `chunk` takes both, which are donated, plays `steps`
+    scanned steps, `unroll` of them in a trip of the loop, and returns them with the number of episodes that ended.
     """
 
     def __init__(self, env: Environment, batch: int, steps: int, mesh: Mesh, unroll: int = 1):
@@ -79,25 +108,23 @@ class RandomPlay:
         self.begin = jax.jit(shard(lambda key: self._begin(device_key(key)), mesh, P(), specs))
         self.chunk = jax.jit(shard(self._chunk, mesh, (specs,), (specs, P())), donate_argnums=0)
 
-    def _begin(self, key: jax.Array) -> Playing:
+    def _begin(self, key: jax.Array) -> tuple[Playing, jax.Array]:
         state, timestep = self._vec.reset(key)
-        return Playing(state, _without_metrics(timestep), jax.random.key(1))
+        return Playing.of(state, timestep, jnp.zeros(self._vec.num_envs, jnp.int32)), jax.random.key(1)
 
-    def _chunk(self, playing: Playing) -> tuple[Playing, dict[str, jax.Array]]:
-        key, pool_key, play_key = jax.random.split(playing.key, 3)
+    def _chunk(self, begun: tuple[Playing, jax.Array]) -> tuple[tuple[Playing, jax.Array], jax.Array]:
+        playing, key = begun
+        key, pool_key, play_key = jax.random.split(key, 3)
         state = self._vec.refresh_pool(playing.vec, device_key(pool_key))
         keys = jax.random.split(device_key(play_key), self._steps)
-        (state, timestep), totals = jax.lax.scan(self._step, (state, playing.timestep), keys, unroll=self._unroll)
-        totals = jax.tree.map(lambda total: jax.lax.psum(total.sum(), DATA), totals)
-        return Playing(state, timestep, key), totals
+        playing = playing.replace(vec=state, ended=jnp.zeros_like(playing.ended))
+        playing, _ = jax.lax.scan(self._step, playing, keys, unroll=self._unroll)
+        return (playing, key), jax.lax.psum(playing.ended.sum(), DATA)
 
-    def _step(self, carry: tuple[Any, TimeStep], key: jax.Array) -> tuple[tuple[Any, TimeStep], dict[str, jax.Array]]:
-        state, timestep = carry
-        action, _ = self._actor.act(key, (), state.env, timestep)
-        state, timestep = self._vec.step(state, action, refresh=False)
-        reward = next(iter(timestep.reward.values())).sum()
-        totals = {"reward": reward, "done": timestep.done.sum(dtype=jnp.float32)}
-        return (state, _without_metrics(timestep)), totals
+    def _step(self, playing: Playing, key: jax.Array) -> tuple[Playing, None]:
+        action, _ = self._actor.act(key, (), playing.vec.env, playing.timestep)
+        state, timestep = self._vec.step(playing.vec, action, refresh=False)
+        return Playing.of(state, timestep, playing.ended + timestep.done), None
 
 
 class JaxPlayer:
@@ -112,22 +139,16 @@ class JaxPlayer:
     def __init__(self, env: Environment, batch: int, steps: int, unroll: int = 1):
         self.devices = len(jax.devices()) if batch % len(jax.devices()) == 0 else 1
         play = RandomPlay(env, batch // self.devices, steps, make_mesh(self.devices), unroll)
-        self._playing = jax.block_until_ready(play.begin(jax.random.key(0)))
-        self._totals: dict[str, jax.Array] = {}
+        self._begun = jax.block_until_ready(play.begin(jax.random.key(0)))
+        self._ended = jnp.zeros((), jnp.int32)
         start = time.perf_counter()
-        self.compiled = play.chunk.lower(self._playing).compile()
+        self.compiled = play.chunk.lower(self._begun).compile()
         self.compile_seconds = time.perf_counter() - start
 
     def play(self) -> None:
         """One call, waited for."""
-        self._playing, self._totals = self.compiled(self._playing)
-        jax.block_until_ready(self._totals)
-
-
-def _without_metrics(timestep: Any) -> TimeStep:
-    """What the scan carries: with the observations in it, every step has to write them out."""
-    fields = {name: getattr(timestep, name) for name in TimeStep.__dataclass_fields__}
-    return TimeStep(**{**fields, "metrics": {}})
+        self._begun, self._ended = self.compiled(self._begun)
+        jax.block_until_ready(self._ended)
 
 
 def play_reference(reference: Reference, steps: int) -> int:

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxvrp.environment import Environment, State, TimeStep
 from jaxvrp.spaces import ByRole, Discrete
@@ -31,13 +32,27 @@ def sample_masked(uniform: jax.Array, mask: jax.Array) -> jax.Array:
 
     `i32[...]`; 0 where the mask has no legal action.
     """
-    # Sums up to each action as a product with a triangle, exact in float32: XLA's cumulative sum takes longer.
-    number = jnp.arange(mask.shape[-1], dtype=jnp.int32)
-    rank = jnp.matmul(mask.astype(jnp.float32), (number[:, None] <= number).astype(jnp.float32)).astype(jnp.int32)
+    rank = jax.lax.platform_dependent(mask, cpu=_ranks_by_product, default=_ranks_by_sums)
     legal = rank[..., -1]
     # 24 random bits times a small count can round up to the count itself.
     chosen = jnp.minimum((uniform * legal).astype(jnp.int32), legal - 1)
     return jnp.sum(rank <= chosen[..., None], axis=-1, dtype=jnp.int32)
+
+
+def _ranks_by_product(mask: jax.Array) -> jax.Array:
+    """`i32[..., actions]`, how many actions up to each are legal; exact in float32, and the fastest on a CPU."""
+    return jnp.matmul(mask.astype(jnp.float32), _triangle(mask).astype(np.float32)).astype(jnp.int32)
+
+
+def _ranks_by_sums(mask: jax.Array) -> jax.Array:
+    """The same for a GPU, which starts two kernels more for a product, and for a TPU."""
+    return jnp.sum(mask[..., :, None] & _triangle(mask), axis=-2, dtype=jnp.int32)
+
+
+def _triangle(mask: jax.Array) -> np.ndarray:
+    """`bool[actions, actions]`, whether the action of a row is no later than that of a column."""
+    number = np.arange(mask.shape[-1])
+    return number[:, None] <= number
 
 
 class Memoryless:

@@ -24,3 +24,36 @@ def _selected(table: jax.Array, index: jax.Array) -> jax.Array:
     is_row = jnp.expand_dims(index, axis) == jnp.arange(table.shape[0], dtype=jnp.int32)
     kept = jnp.where(jnp.expand_dims(is_row, range(axis + 1, axis + table.ndim)), table, jnp.zeros((), table.dtype))
     return kept.any(axis=axis) if table.dtype == bool else kept.sum(axis=axis, dtype=table.dtype)
+
+
+def entries_at(values: jax.Array, index: jax.Array) -> jax.Array:
+    """`values[..., index]` of each row, `[*I, K]` from `[*I, N]` and indices `i32[*I, K]` within it, as `rows_at`.
+
+    On a GPU, too, all entries are read: batched indices take it a kernel of their own, beside that of the gather.
+    """
+    return jax.lax.platform_dependent(values, index, cpu=_gathered_entries, default=_selected_entries)
+
+
+def _gathered_entries(values: jax.Array, index: jax.Array) -> jax.Array:
+    return jnp.take_along_axis(values, index, axis=-1, mode="clip")
+
+
+def _selected_entries(values: jax.Array, index: jax.Array) -> jax.Array:
+    is_entry = index[..., None] == jnp.arange(values.shape[-1], dtype=jnp.int32)
+    return jnp.where(is_entry, values[..., None, :], jnp.zeros((), values.dtype)).sum(axis=-1, dtype=values.dtype)
+
+
+def count_until(ascending: jax.Array, bound: jax.Array) -> jax.Array:
+    """`i32[]`, how many of `ascending` (`f32[N]`) are no greater than `bound` (`f32[]`).
+
+    A CPU halves the interval; an accelerator reads all, since it gathers as many times as the interval is halved.
+    """
+    return jax.lax.platform_dependent(ascending, bound, cpu=_counted_by_halves, default=_counted)
+
+
+def _counted_by_halves(ascending: jax.Array, bound: jax.Array) -> jax.Array:
+    return jnp.searchsorted(ascending, bound, side="right", method="scan_unrolled").astype(jnp.int32)
+
+
+def _counted(ascending: jax.Array, bound: jax.Array) -> jax.Array:
+    return jnp.sum(ascending <= bound, dtype=jnp.int32)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import functools
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 FREE = frozenset(
@@ -18,6 +17,15 @@ FREE = frozenset(
 
 COUNTED = ("gather", "scatter", "sort", "copy", "transpose")
 """Operations that are counted by name, alone or within a fusion."""
+
+FETCHES = frozenset({"copy-start", "slice-start"})
+"""Copies beside other kernels, from one memory to another."""
+
+PARTIAL = frozenset({"gather", "dynamic-slice", "slice"})
+"""Operations that read no more of their first operand than they give."""
+
+CONCATENATED = 'custom_call_target="ConcatBitcast"'
+"""What a TPU fetched in pieces, seen as one array."""
 
 CALLS = ("to_apply", "calls", "called_computations", "branch_computations", "true_computation", "false_computation")
 """What names the computations that an operation runs once, a loop's body apart."""
@@ -40,12 +48,17 @@ class Bytes(NamedTuple):
         """These, and so many times the others."""
         return Bytes(self.logical + times * other.logical, self.padded + times * other.padded)
 
+    def times(self, count: float) -> Bytes:
+        """So many times these."""
+        return Bytes(count * self.logical, count * self.padded)
+
 
 @dataclasses.dataclass(frozen=True)
 class Operation:
     """A line of a program; `called` are computations by attribute.
 
-    `number` is the value of a whole constant, or the trips that a loop is known to make; None if there is none.
+    `number` is the value of a whole constant, the place of a parameter, or the trips that a loop is known to make; None
+    if there is none.
     """
 
     name: str
@@ -62,9 +75,11 @@ class Operation:
         shape, _, rest = _split_at_depth_zero(right, " ")
         opcode, _, arguments = rest.partition("(")
         inside, _, attributes = _split_at_depth_zero(arguments, ")")
+        opcode = "bitcast" if CONCATENATED in attributes else opcode
         called = {key: tuple(NAME.findall(value)) for key, value in CALLED.findall(attributes)}
         trips = TRIPS.search(attributes)
-        number = trips[1] if trips else inside if opcode == "constant" and inside.isdecimal() else None
+        is_number = opcode in ("constant", "parameter") and inside.isdecimal()
+        number = trips[1] if trips else inside if is_number else None
         name = left.removeprefix("ROOT ").lstrip("%")
         return cls(name, shape, opcode, tuple(NAME.findall(inside)), called, None if number is None else int(number))
 
@@ -179,10 +194,39 @@ class Program:
                         yield from self._run(inner, times)
 
     def _moved(self, computation: str, operation: Operation) -> Bytes:
-        """What a kernel reads and writes, each array once, whole."""
+        """What a kernel reads and writes, each array once, whole; of one that it only takes parts of, these."""
         shapes = self._shapes[computation]
-        read = [shapes.get(name, "") for name in dict.fromkeys(operation.operands)]
-        return functools.reduce(Bytes.plus, map(bytes_of, read), bytes_of(operation.shape))
+        if operation.opcode in FETCHES:
+            # Their shape holds the source beside the copy.
+            source = bytes_of(shapes.get(operation.operands[0], ""))
+            return bytes_of(operation.shape).plus(source, -1).times(2)
+        read = bytes_of(operation.shape)
+        for number, name in enumerate(operation.operands):
+            if name in operation.operands[:number]:
+                continue
+            whole, parts = bytes_of(shapes.get(name, "")), self._parts(operation, number)
+            read = read.plus(whole if parts is None else min(whole, parts))
+        return read
+
+    def _parts(self, operation: Operation, number: int) -> Bytes | None:
+        """What a kernel takes of its operand of this number; None if it reads the whole."""
+        if operation.opcode in PARTIAL:
+            return bytes_of(operation.shape) if number == 0 else None
+        inner = self._computations.get(next(iter(operation.called.get("calls", ())), ""), [])
+        names = [each.name for each in inner if each.opcode == "parameter" and each.number == number]
+        return self._parts_of(inner, names[0]) if names else None
+
+    def _parts_of(self, operations: Sequence[Operation], name: str) -> Bytes | None:
+        """What the operations of a fusion take of an array of theirs; None if one of them reads the whole."""
+        total = Bytes()
+        for user in [each for each in operations if name in each.operands]:
+            parts = self._parts_of(operations, user.name) if user.opcode == "bitcast" else None
+            if user.opcode in PARTIAL and user.operands.index(name) == 0:
+                parts = bytes_of(user.shape)
+            if parts is None:
+                return None
+            total = total.plus(parts)
+        return total
 
     def _opcodes(self, operation: Operation) -> set[str]:
         """Of an operation, and of those that are fused into it."""

@@ -24,6 +24,9 @@ from train.sharding import make_mesh
 STEPS = 64
 """Scanned steps of random play."""
 
+SCENARIOS: dict[str, tuple[str, dict[str, Any]]] = {"same_day": ("dispatch", {"scenario": "same_day"})}
+"""Beside the environments at their first sizes: environments and parameters whose programs differ, by name."""
+
 Lowered = Any
 """`jax.stages.Lowered`."""
 
@@ -44,21 +47,27 @@ class Program:
 def all_programs(batch: int) -> Iterator[Program]:
     """Of every environment, at its first size (`benchmarks.subject`), and of every configuration that ships."""
     for name in jaxvrp.registered():
-        subject = subject_of(name)
-        parameters = subject.parameters(subject.sizes[0])
-        yield from environment_programs(name, parameters, batch)
+        yield from environment_programs(name, name, parameters_of(name), batch)
+    for name, (environment, parameters) in SCENARIOS.items():
+        yield from environment_programs(name, environment, parameters, batch)
     for name in shipped_names():
         yield from learner_programs(name)
     yield from network_programs()
 
 
-def environment_programs(name: str, parameters: dict[str, Any], batch: int) -> Iterator[Program]:
+def parameters_of(name: str) -> dict[str, Any]:
+    """Those of an environment of its first size."""
+    subject = subject_of(name)
+    return subject.parameters(subject.sizes[0])
+
+
+def environment_programs(name: str, environment: str, parameters: dict[str, Any], batch: int) -> Iterator[Program]:
     """Random play, with flat observations and with entities where there are both; a step; a reset."""
-    env = jaxvrp.make(name, **parameters)
+    env = jaxvrp.make(environment, **parameters)
     players = {f"play:{name}": env}
     if PARAMETER in env.parameters:
         kinds = {seen: {**parameters, PARAMETER: seen} for seen in ("flat", "entities")}
-        players = {f"play:{name}:{seen}": jaxvrp.make(name, **changed) for seen, changed in kinds.items()}
+        players = {f"play:{name}:{seen}": jaxvrp.make(environment, **changed) for seen, changed in kinds.items()}
     for program, player in players.items():
         yield Program(program, functools.partial(random_play, player, batch), batch, STEPS)
     yield Program(f"step:{name}", functools.partial(step, env, batch), batch)

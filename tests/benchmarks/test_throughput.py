@@ -68,11 +68,11 @@ def test_the_scan_carries_true_observations(env):
     player = JaxPlayer(env, CASE.batch, CASE.steps)
     player.play()
     assert player.devices == 2
-    playing = player._playing
+    playing, _ = player._begun
     for name in ("observation", "global_observation", "action_mask"):
         wanted = jax.jit(jax.vmap(getattr(env, name)))(playing.vec.env)
         jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), getattr(playing.timestep, name), wanted)
-    assert player._totals["done"] >= CASE.batch
+    assert player._ended >= CASE.batch
     assert (np.asarray(playing.vec.episode_length) < CASE.steps).all()
 
 

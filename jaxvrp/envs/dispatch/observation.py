@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jaxvrp.envs.dispatch import cover, rules
 from jaxvrp.envs.dispatch.routes.plans import COLUMNS, DEADLINE, LOAD, distance
 from jaxvrp.envs.dispatch.rules import State
+from jaxvrp.rows import count_until
 from jaxvrp.spaces import EntityKind, Feature, Place
 
 VEHICLE = "vehicle"
@@ -231,8 +232,7 @@ def dynamic_zones(state: State) -> jax.Array:
 def _day(state: State, scales: _Scales) -> list[jax.Array]:
     instance = state.prepared.fleet
     arrivals, since = state.prepared.table[:, COLUMNS["arrival"]], state.now - LATELY * instance.horizon
-    before = jnp.searchsorted(arrivals, since, side="right", method="scan_unrolled").astype(jnp.int32)
-    lately = jnp.minimum(state.step + 1, state.prepared.num_requests) - before
+    lately = jnp.minimum(state.step + 1, state.prepared.num_requests) - count_until(arrivals, since)
     num_idle = jnp.sum(rules.idle(state), dtype=jnp.float32)
     return [
         state.now * scales.per_time,

@@ -169,7 +169,12 @@ class Pcb(TurnBasedEnvironment, RememberingEnvironment):
 
     def order(self, state: State) -> jax.Array:
         """`i32[A]`, the agents in the order of their turns in the coming step."""
-        return rules.draw_order(state) if self.shuffle else jnp.arange(self.sizes.agents, dtype=jnp.int32)
+        turn, agents = self._turns(state), jnp.arange(self.sizes.agents, dtype=jnp.int32)
+        return jnp.where(turn == agents[:, None], agents, 0).sum(axis=1, dtype=jnp.int32)
+
+    def _turns(self, state: State) -> jax.Array:
+        """`i32[A]`, the place of each agent in that order."""
+        return rules.draw_turns(state) if self.shuffle else jnp.arange(self.sizes.agents, dtype=jnp.int32)
 
     def _act(self, state: State, agent: jax.Array, action: jax.Array) -> State:
         """One agent moves by `action` (`f32[3]` in [-1, 1], NaN for no move), if it may, and measures."""
@@ -218,16 +223,39 @@ class Pcb(TurnBasedEnvironment, RememberingEnvironment):
         if self.mode == "simultaneous":
             agents = jnp.arange(self.sizes.agents, dtype=jnp.int32)
             position, orientation, undone = jax.vmap(self._pose_after, (None, 0, 0))(state, agents, action[ROLE])
-            state = rules.put_parts(state, position, orientation)
-            measures, observations = measure_agents(*state.placement, self.rays)
             is_agent = state.instance.wiring.is_agent
+            state = rules.put_parts(state, is_agent, position, orientation)
+            measures, observations = measure_agents(*state.placement, self.rays)
             state = rules.record_turns(state, is_agent, measures, undone, clamp=self.boundary == "clamp")
             return rules.settle(state.replace(observation=observations))
 
-        def take_turn(state: State, agent: jax.Array) -> tuple[State, None]:
-            return self._act(state, agent, action[ROLE][agent]), None
+        # A loop starts its kernels anew for every agent, which takes an accelerator longer than what they do.
+        acted = jax.lax.platform_dependent(state, action[ROLE], cpu=self._act_in_turn, default=self._act_in_one)
+        return rules.settle(acted)
 
-        return rules.settle(jax.lax.scan(take_turn, state, self.order(state))[0])
+    def _act_in_turn(self, state: State, action: jax.Array) -> State:
+        """All agents act by `action` (`f32[A, 3]`), one after the other."""
+
+        def take_turn(state: State, agent: jax.Array) -> tuple[State, None]:
+            return self._act(state, agent, action[agent]), None
+
+        return jax.lax.scan(take_turn, state, self.order(state))[0]
+
+    def _act_in_one(self, state: State, action: jax.Array) -> State:
+        """The same without a loop: each agent is measured among the parts as they lie after its turn.
+
+        Where it goes depends on no other one, but for those that left the board before its turn.
+        """
+        agents = jnp.arange(self.sizes.agents, dtype=jnp.int32)
+        position, orientation, undone = jax.vmap(self._pose_after, (None, 0, 0))(state, agents, action)
+        turn = self._turns(state)
+        acted = state.instance.wiring.is_agent & ~state.left.any()
+        if self.boundary == "terminate":
+            acted &= turn <= rules.first_departure(state, acted, turn, position, orientation)
+        moved = rules.put_parts(state, acted, position, orientation)
+        seen = rules.seen_in_turn(state, moved, acted, turn)
+        measures = jax.vmap(measure_agent, (None, None, 0, 0, 0, None))(*state.placement[:2], *seen, agents, self.rays)
+        return rules.record_turns(moved, acted, measures, undone, clamp=self.boundary == "clamp")
 
     def observation(self, state: State) -> ByRole:
         """`{"component": f32[A, 31]}`, see the class."""

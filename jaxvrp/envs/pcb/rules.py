@@ -86,13 +86,12 @@ def from_unscaled(action: jax.Array) -> jax.Array:
     return 2 * action / jnp.array([1.0, 2 * jnp.pi, 1.0], jnp.float32) - 1
 
 
-def draw_order(state: State) -> jax.Array:
-    """`i32[A]`, the agents in a random order, another one for every step of every instance."""
+def draw_turns(state: State) -> jax.Array:
+    """`i32[A]`, the place of each agent in a random order, another one for every step of every instance."""
     agents = jnp.arange(state.left.shape[0], dtype=jnp.int32)
     draws = jax.random.uniform(jax.random.fold_in(state.instance.key, state.time), agents.shape, jnp.float32)
     earlier = (draws < draws[:, None]) | ((draws == draws[:, None]) & (agents < agents[:, None]))
-    rank = earlier.sum(axis=1, dtype=jnp.int32)
-    return jnp.where(rank == agents[:, None], agents, 0).sum(axis=1, dtype=jnp.int32)
+    return earlier.sum(axis=1, dtype=jnp.int32)
 
 
 def may_act(state: State, agent: jax.Array) -> jax.Array:
@@ -128,12 +127,49 @@ def put_part(state: State, agent: jax.Array, position: jax.Array, orientation: j
     return state.replace(position=position, orientation=jnp.where(is_part, orientation, state.orientation))
 
 
-def put_parts(state: State, position: jax.Array, orientation: jax.Array) -> State:
-    """The state with all agents' parts at `position` (`f32[A, 2]`) and `orientation` (`i32[A]`)."""
-    wiring, out_of_range = state.instance.wiring, state.position.shape[0]
-    part = jnp.where(wiring.is_agent, wiring.component, out_of_range)
-    position = state.position.at[part].set(position, mode="drop")
-    return state.replace(position=position, orientation=state.orientation.at[part].set(orientation, mode="drop"))
+def put_parts(state: State, moves: jax.Array, position: jax.Array, orientation: jax.Array) -> State:
+    """The state with the parts of all agents that move (`bool[A]`) at `position` (`f32[A, 2]`).
+
+    `orientation`: `i32[A]`, quarter turns.
+    """
+    is_part = _parts_of(state, moves)
+    any_moves = is_part.any(axis=-1)
+
+    def put(of_agents: jax.Array, of_parts: jax.Array) -> jax.Array:
+        return jnp.where(any_moves, jnp.where(is_part, of_agents, 0).sum(axis=-1, dtype=of_agents.dtype), of_parts)
+
+    place = [put(position[:, axis], state.position[:, axis]) for axis in range(2)]
+    return state.replace(position=jnp.stack(place, axis=-1), orientation=put(orientation, state.orientation))
+
+
+def _parts_of(state: State, moves: jax.Array) -> jax.Array:
+    """`bool[N, A]`, whether a part is that of an agent that moves (`bool[A]`)."""
+    part = jnp.arange(state.position.shape[0], dtype=jnp.int32)
+    return moves & (state.instance.wiring.component == part[:, None])
+
+
+def first_departure(
+    state: State, may: jax.Array, turn: jax.Array, position: jax.Array, orientation: jax.Array
+) -> jax.Array:
+    """`i32[]`, the turn in which the first of the agents that `may` move (`bool[A]`) leaves the board; A for none.
+
+    `turn`: `i32[A]`, the place of each in the order. `position`, `orientation`: as of `put_parts`.
+    """
+    board = state.instance.board
+    half = geometry.half_extent(board.size[state.instance.wiring.component], orientation)
+    leaves = may & geometry.has_left(position, half, board.outline)
+    return jnp.min(jnp.where(leaves, turn, turn.shape[0]))
+
+
+def seen_in_turn(state: State, moved: State, moves: jax.Array, turn: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Where all parts lie, and how, after the turn of each agent: `f32[A, N, 2]` and `i32[A, N]`.
+
+    `moved`: the state after all turns; `moves`, `turn`: `bool[A]` and `i32[A]`, as of `first_departure`.
+    """
+    turn_of_part = jnp.min(jnp.where(_parts_of(state, moves), turn, turn.shape[0]), axis=-1)
+    has_moved = turn_of_part <= turn[:, None]
+    position = jnp.where(has_moved[..., None], moved.position, state.position)
+    return position, jnp.where(has_moved, moved.orientation, state.orientation)
 
 
 def record_turns(state: State, acted: jax.Array, measures: AgentMeasures, undone: jax.Array, *, clamp: bool) -> State:

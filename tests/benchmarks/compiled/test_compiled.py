@@ -37,7 +37,10 @@ def small_programs():
     for name in jaxvrp.registered():
         subject = subject_of(name)
         parameters = subject.parameters(subject.tiny) if subject.tiny else {}
-        yield from programs.environment_programs(name, parameters, batch=8)
+        yield from programs.environment_programs(name, name, parameters, batch=8)
+    for name, (environment, parameters) in programs.SCENARIOS.items():
+        small = {"num_vehicles": 2, "max_stops": 4, "max_requests": 20}
+        yield from programs.environment_programs(name, environment, parameters | small, batch=8)
 
 
 @pytest.mark.slow

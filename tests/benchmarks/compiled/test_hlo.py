@@ -54,6 +54,32 @@ def test_kernels_bytes_and_operations_of_a_program_counted_by_hand():
         program.loop_body(65)
 
 
+def test_an_array_that_a_kernel_takes_parts_of_counts_by_these():
+    taken = TEXT.replace("add(%p, %p)", "add(%g, %g)")
+    program = hlo.Program(taken)
+    assert program.cost(program.loop_body(64)).moved.logical == (8 * 3 * 4 + ROWS + INDEX) + 2 * ROWS
+    alone = "ENTRY %main (p: f32[100,3]) -> f32[1,3] {\n  %p = f32[100,3] parameter(0)\n  %i = s32[] constant(7)\n"
+    alone += "  ROOT %d = f32[1,3] dynamic-slice(%p, %i, %i), dynamic_slice_sizes={1,3}\n}\n"
+    program = hlo.Program(alone)
+    assert program.cost(program.entry).moved.logical == 3 * 4 + 3 * 4 + 4
+
+
+def test_what_is_fetched_in_pieces_counts_once_read_and_once_written():
+    text = """ENTRY %main (p: f32[4,100]) -> f32[4,60] {
+  %p = f32[4,100] parameter(0)
+  %s = ((f32[4,100]), f32[2,60], s32[]) slice-start(%p), slice={[0:2], [0:60]}
+  %t = ((f32[4,100]), f32[2,60], s32[]) slice-start(%p), slice={[2:4], [0:60]}
+  %a = f32[2,60] slice-done(%s)
+  %b = f32[2,60] slice-done(%t)
+  ROOT %c = f32[4,60] custom-call(%a, %b), custom_call_target="ConcatBitcast"
+}
+"""
+    program = hlo.Program(text)
+    cost = program.cost(program.entry)
+    assert cost.kernels == 2
+    assert cost.moved.logical == 2 * 2 * (2 * 60 * 4 + 4)  # with a flag each
+
+
 @pytest.mark.parametrize(
     ("shape", "logical", "padded"),
     [

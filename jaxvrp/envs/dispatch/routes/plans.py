@@ -14,6 +14,7 @@ from flax import struct
 
 from jaxvrp.envs.dispatch.problem.instance import MINUTES_PER_HOUR, Instance, slack_of
 from jaxvrp.envs.dispatch.routes.noise import Factors, Lateness, UnderWay, factors
+from jaxvrp.rows import entries_at, rows_at
 
 X, Y, EARLIEST, DEADLINE, LOAD, REQUEST, DUE = range(7)
 """Planes of a stop. LOAD is taken on, or less than 0 if left; DUE is when a stop without any delay would begin, or with
@@ -92,7 +93,7 @@ class Prepared(struct.PyTreeNode):
 
     def request(self, index: jax.Array) -> Request:
         """That of this number (`i32[]`)."""
-        row = jax.lax.dynamic_index_in_dim(self.table, index, keepdims=False)
+        row = rows_at(self.table, index)
         columns = {name: row[column] for name, column in COLUMNS.items()}
         return Request(index=index.astype(jnp.float32), exists=row[LOADS] > 0, load=row[LOADS], **columns)
 
@@ -161,8 +162,8 @@ class Plans(struct.PyTreeNode):
 
 def at_position(position: jax.Array, values: jax.Array) -> jax.Array:
     """`f32[..., V]` from `f32[..., V, S]`, at one position of each vehicle (`i32[V]`); at the nearest there is."""
-    position = jnp.broadcast_to(position[:, None], (*values.shape[:-1], 1))
-    return jnp.take_along_axis(values, jnp.maximum(position, 0), axis=-1, mode="clip")[..., 0]
+    position = jnp.clip(jnp.broadcast_to(position[:, None], (*values.shape[:-1], 1)), 0, values.shape[-1] - 1)
+    return entries_at(values, position)[..., 0]
 
 
 class Begun(struct.PyTreeNode):
@@ -329,8 +330,8 @@ def without_first(plans: Plans, count: jax.Array) -> Plans:
     size = plans.start.shape[-1]
     source = jnp.arange(size, dtype=jnp.int32) + count[:, None]
     exists, source = source < size, jnp.minimum(source, size - 1)
-    stops = jnp.take_along_axis(plans.stops, source[None], axis=-1)
-    start = jnp.take_along_axis(plans.start, source, axis=-1)
+    stops = entries_at(plans.stops, jnp.broadcast_to(source, plans.stops.shape))
+    start = entries_at(plans.start, source)
     released = None if plans.released is None else jnp.where(count > 0, 0.0, plans.released)
     left = plans.replace(stops=jnp.where(exists, stops, 0.0), start=jnp.where(exists, start, jnp.inf))
     return left.replace(released=released)

@@ -51,10 +51,17 @@ def index_of(size: int) -> jax.Array:
 
 
 def sums(values: jax.Array) -> jax.Array:
-    """Cumulative sums along the last axis; as a product with a triangle, which takes one kernel."""
+    """Cumulative sums along the last axis; as a product with a triangle, which takes a CPU one kernel."""
     size = values.shape[-1]
-    triangle = (index_of(size)[:, None] <= index_of(size)).astype(jnp.float32)
-    return jnp.matmul(values, triangle, precision=jax.lax.Precision.HIGHEST)
+    triangle = index_of(size)[:, None] <= index_of(size)
+
+    def by_product(values: jax.Array) -> jax.Array:
+        return jnp.matmul(values, triangle.astype(jnp.float32), precision=jax.lax.Precision.HIGHEST)
+
+    def by_sums(values: jax.Array) -> jax.Array:
+        return jnp.sum(jnp.where(triangle, values[..., :, None], 0.0), axis=-2)
+
+    return jax.lax.platform_dependent(values, cpu=by_product, default=by_sums)
 
 
 def least_from(values: jax.Array) -> jax.Array:

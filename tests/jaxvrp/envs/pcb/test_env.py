@@ -99,6 +99,21 @@ def test_play_is_step_with_actions_asked_for_in_turn(env, start):
     assert np.abs(turns.next_observation[ROLE] - turns.observation[ROLE])[valid].max(axis=1).all()
 
 
+@pytest.mark.parametrize("boundary", ["clamp", "terminate"])
+def test_agents_that_act_without_a_loop_act_one_after_the_other(boundary):
+    """Also where one of them leaves the board, after which nobody moves, and where one does not move."""
+    env = small_env("sequential").replace(boundary=boundary, step_fraction=0.6)
+    states, _ = jax.jit(jax.vmap(env.reset))(jax.random.split(KEY, 40))
+    action = jax.random.uniform(KEY, (40, env.sizes.agents, 3), jnp.float32, -1, 1).at[::3, 0].set(jnp.nan)
+    one, loop = (jax.jit(jax.vmap(act))(states, action) for act in (env._act_in_one, env._act_in_turn))
+    for name in ("moved_at", "left", "undone", "orientation"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(loop, name))
+    for name in ("position", "wirelength", "hpwl", "blocked"):
+        close(getattr(one, name), getattr(loop, name), atol=1e-4)
+    assert (one.moved_at > 0).any() and np.asarray(one.left).any() == (boundary == "terminate")
+    assert boundary == "clamp" or not np.asarray(one.moved_at > 0)[np.asarray(one.left).any(axis=-1)].all()
+
+
 @pytest.mark.slow
 def test_turns_of_a_sequential_step_follow_each_other_in_order():
     """What an agent sees depends on the moves before its turn, and on none after it."""

@@ -34,7 +34,10 @@ def env(board):
 def play(env, board):
     """`play(course)`: states `[T+1]` of an episode in which the two parts are put at these places and turns."""
     begin = jax.jit(lambda key: env.init_state(env.place(board, board.position, board.orientation, key)))
-    put = jax.jit(lambda state, position, turns: rules.settle(rules.put_parts(state, position, turns)))
+
+    @jax.jit
+    def put(state, position, turns):
+        return rules.settle(rules.put_parts(state, state.instance.wiring.is_agent, position, turns))
 
     def played(course):
         first = begin(jax.random.key(0))
