@@ -319,13 +319,16 @@ def _peers(result: Any, choice: str) -> list[Row]:
 
 def _compiled(result: Any, choice: str) -> list[Row]:
     """Of the programs whose names begin with `choice`; batches of 4096."""
-    rows = [["program", "kernels", "MB", "padded MB", "gathers", "copies", "us by bandwidth"]]
+    titles = {"least_seconds_by_bandwidth": "us by bandwidth"}
+    if any(row["least_seconds_by_launches"] for row in result["rows"]):
+        titles["least_seconds_by_launches"] = "us by launches"
+    rows = [["program", "kernels", "MB", "padded MB", "peak MB", "gathers", "copies", *titles.values()]]
     for row in result["rows"]:
         if row["program"].startswith(choice):
-            megabytes = [f"{row[name] / 1e6:.1f}" for name in ("logical_bytes", "padded_bytes")]
+            megabytes = [f"{row[name] / 1e6:.1f}" for name in ("logical_bytes", "padded_bytes", "peak_bytes")]
             counts = [str(row[name]) for name in ("gather", "copy")]
-            bound = f"{1e6 * row['least_seconds_by_bandwidth']:.0f}"
-            rows.append([f"`{row['program'].partition(':')[2]}`", str(row["kernels"]), *megabytes, *counts, bound])
+            least = [f"{1e6 * row[name]:.0f}" for name in titles]
+            rows.append([f"`{row['program'].partition(':')[2]}`", str(row["kernels"]), *megabytes, *counts, *least])
     return rows
 
 

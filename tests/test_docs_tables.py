@@ -309,14 +309,21 @@ def peers_rows(result, choice):
         yield [first["ours"]["label"], peer, *speeds, ratios, f"{first['goal']:g}"]
 
 
+BANDWIDTHS = {"v5 lite": 819e9, "v6 lite": 1.64e12, "H100": 3.35e12}
+"""Bytes/s of their memories, by what their makers' compilers call the devices."""
+
+
 def compiled_rows(result, choice):
     for row in result["rows"]:
         kind, _, program = row["program"].partition(":")
         if f"{kind}:" == choice:
-            bound = row["padded_bytes"] / 819e9 * 1e6  # microseconds by the bandwidth of a v5e's memory
-            numbers = [row["logical_bytes"] / 1e6, row["padded_bytes"] / 1e6]
-            counts = [str(row["gather"]), str(row["copy"])]
-            yield [f"`{program}`", str(row["kernels"]), *(f"{each:.1f}" for each in numbers), *counts, f"{bound:.0f}"]
+            bandwidth = next(most for name, most in BANDWIDTHS.items() if name in result["machine"]["device"])
+            least = [row["padded_bytes"] / bandwidth * 1e6]
+            if "H100" in result["machine"]["device"]:
+                least.append(row["kernels"] * 2)
+            numbers = [row[name] / 1e6 for name in ("logical_bytes", "padded_bytes", "peak_bytes")]
+            counts = [str(row["kernels"]), *(f"{each:.1f}" for each in numbers), str(row["gather"]), str(row["copy"])]
+            yield [f"`{program}`", *counts, *(f"{each:.0f}" for each in least)]
 
 
 KINDS = {
