@@ -235,7 +235,7 @@ def _row(name: str, default: Any, accepted: str, sentence: str) -> Row:
 
 
 def result_table(selection: str) -> list[Row]:
-    """Head and rows of the table `<!-- results: SELECTION -->`; the kind of result is the first word of the file.
+    """Head and rows of the table `<!-- results: SELECTION -->`; its kind is the first word of the file, or its folder.
 
     Raises:
         KeyError: no row begins with a name that is chosen.
@@ -243,7 +243,7 @@ def result_table(selection: str) -> list[Row]:
     what, _, chosen = selection.partition("; rows: ")
     name, _, choice = what.partition(", ")
     result = json.loads((RESULTS / name).read_text(encoding="utf-8"))
-    head, *body = RESULT_TABLES[name.partition("_")[0]](result, choice)
+    head, *body = RESULT_TABLES[re.split("[_/]", name)[0]](result, choice)
     if not chosen:
         return [head, *body]
     by_name = {row[0]: row for row in body}

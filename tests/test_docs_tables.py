@@ -349,11 +349,11 @@ def test_results_are_told_as_they_were_measured(page):
     for selection, rows in tables.items():
         name, _, choice = selection.split("; ")[0].partition(", ")
         result = json.loads((RESULTS / name).read_text())
-        measured = {row[0]: row for row in KINDS[name.partition("_")[0]](result, choice)}
+        measured = {row[0]: row for row in KINDS[re.split("[_/]", name)[0]](result, choice)}
         if "; rows: " in selection:
             assert rows == [measured[cell] for cell in selection.split("; rows: ")[1].split(" | ")], selection
         else:
-            assert rows == list(KINDS[name.partition("_")[0]](result, choice)), selection
+            assert rows == list(KINDS[re.split("[_/]", name)[0]](result, choice)), selection
 
 
 def by_hand(pages):
