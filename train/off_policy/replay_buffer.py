@@ -86,4 +86,5 @@ class ReplayBuffer(struct.PyTreeNode):
 
     def take(self, places: jax.Array) -> jax.Array:
         """Rows `f32[..., W]` at `places`, `i32[...]`."""
-        return self.rows.reshape(-1, self.rows.shape[-1])[places]
+        # By ring and row: all rings as one array would be a copy of the whole buffer on a TPU, in every gradient step.
+        return self.rows[jnp.unravel_index(places, self.rows.shape[:2])]
