@@ -8,7 +8,8 @@ import jax.numpy as jnp
 from jaxvrp.envs.truck_and_drone.legs import drone_distance
 from jaxvrp.envs.truck_and_drone.reasons import Why, causes
 from jaxvrp.envs.tsp_drone.env import TspDrone
-from jaxvrp.envs.tsp_drone.rules import SLACK, State, in_time, keeps_time, meets_later, way_back
+from jaxvrp.envs.tsp_drone.rules import SLACK, State, meets_later, way_back
+from jaxvrp.envs.tsp_drone.sorties import in_time, keeps_time
 from jaxvrp.show.reasons import Candidates, Cause, Reasons, first_cause
 
 
