@@ -261,7 +261,7 @@ def _note(row: Row) -> str:
         return f"{row['share_as_on_cpu']:.1%} as on the CPU"
     if "command_seconds" in row:
         return f"{row['command_seconds']:.1f} s"
-    return cut(row.get("error", row.get("note", "")), 80)
+    return cut(str(row.get("error") or row.get("note") or ""), 80)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
