@@ -40,7 +40,6 @@ LONGEST = (
     "test_lowering.py",
     "jaxvrp/envs/truck_drone/test_same_day.py",
     "jaxvrp/envs/truck_drone/test_parity.py",
-    "train/test_bench.py",
     "test_docs.py",
     "train/test_solve.py",
     "jaxvrp/envs/truck_drone/test_vrpd_tw.py",
