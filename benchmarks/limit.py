@@ -311,6 +311,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         env = jaxvrp.make(args.env, **subject.parameters(size))
     except (ValueError, TypeError) as error:
         raise UserError(f"--env: {error}") from None
+    measure.check_batch(args.batch, "--batch")
     machine, reference_parts = measured_machine(args.repeats, args.seconds)
     speeds = ", ".join(f"{speed / 1e9:.1f} in {held // 2**20} MiB" for held, speed in machine.bandwidths.items())
     print(f"{machine.flops / 1e9:.0f} GFLOP/s in a matrix product; GB/s copied (read and written): {speeds}")

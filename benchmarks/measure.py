@@ -15,6 +15,7 @@ from typing import Any
 
 import jax
 
+from jaxvrp.fields import require_count
 from jaxvrp.io.command_line import UserError, above_zero, positive, refuse_overwriting, refuse_unwritable
 from jaxvrp.io.machine import device_name, machine  # noqa: F401 (all benchmarks write them)
 from jaxvrp.io.messages import shown
@@ -128,6 +129,18 @@ def check_sizes(sizes: Iterable[Size], labels: str) -> None:
     for size in sizes:
         if len(size) != len(labels.split(",")):
             raise UserError(f"--sizes: '{','.join(map(str, size))}' is not {labels}")
+
+
+def check_batch(batch: int, option: str) -> None:
+    """Refuse more environments than are counted; `option` gives their number.
+
+    Raises:
+        UserError: there are more.
+    """
+    try:
+        require_count(option, batch)
+    except ValueError as error:
+        raise UserError(str(error)) from None
 
 
 def seconds_option(text: str) -> float:

@@ -157,7 +157,12 @@ def play_reference(reference: Reference, steps: int) -> int:
 
 
 def measure_case(case: Case) -> Record:
-    """Compile, warm up and measure one case in this process."""
+    """Compile, warm up and measure one case in this process.
+
+    Raises:
+        UserError: there are more environments than are counted.
+    """
+    measure.check_batch(case.batch, "--batches")
     subject = subject_of(case.env)
     env = jaxvrp.make(case.env, **subject.parameters(case.size), **case.parameters)
     jax_player = JaxPlayer(env, case.batch, case.steps)
