@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from jaxvrp.envs.dispatch.routes.plans import LOAD
 from jaxvrp.envs.dispatch.rules import State
 from jaxvrp.show import palette, stills
 
@@ -23,21 +24,14 @@ def draw_state(state: State) -> str | None:
         for k in np.flatnonzero(np.isfinite(plans.start[v])).tolist():
             there = plans.stops[:2, v, k]
             still.line(here, there, colour)
-            still.mark(there, "up" if plans.stops[4, v, k] > 0 else "down", colour, size=4)
+            still.mark(there, "up" if plans.stops[LOAD, v, k] > 0 else "down", colour, size=4)
             here = there
         still.mark(plans.place[:, v], "circle", colour, filled=False, size=8)
     words = f"{state.totals.served:.0f} of {state.step} requests accepted"
     if not state.done:
         request = int(state.step)
-        ends = (
-            [instance.dropoff[request]]
-            if instance.depot is not None
-            else [
-                instance.pickup[request],
-                instance.dropoff[request],
-            ]
-        )
-        for place, shape in zip(ends, ("up", "down") if len(ends) == 2 else ("down",), strict=True):
-            still.mark(place, shape, palette.ORANGE, size=7)
+        if instance.depot is None:
+            still.mark(instance.pickup[request], "up", palette.ORANGE, size=7)
+        still.mark(instance.dropoff[request], "down", palette.ORANGE, size=7)
         words += f"; request {request}: {int(state.offers.feasible.sum())} vehicles can take it"
     return still.html(f"time {state.now:.1f} min: {words}{note}")

@@ -298,11 +298,8 @@ def late(moment: Moment) -> list[tuple[str, str]]:
 
 
 def _late_home(moment: Moment, v: int, name: str) -> list[str]:
-    instance, (home, trip) = (
-        moment.day.instance,
-        (np.asarray(each) for each in homecomings(moment.prepared, moment.plans)),
-    )
-    found = []
+    instance, found = moment.day.instance, list[str]()
+    home, trip = map(np.asarray, homecomings(moment.prepared, moment.plans))
     if (last := home[v].max()) > instance.horizon + 2 * slack_of(instance):
         found.append(f"{name} is home at {moment.day.clock_time(last):.13g}, after the horizon")
     if (trip[v] > instance.max_trip[v] + 2 * slack_of(instance)).any():
