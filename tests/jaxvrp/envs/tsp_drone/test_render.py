@@ -96,7 +96,7 @@ def test_episodes_are_the_plans_that_were_played(episode, instance):
     _, states = episode
     assert states.done[-1] and operations_of(states) == PLAN
     assert operations_of(jax.tree.map(lambda leaf: leaf[:5], states)) == PLAN[:1]
-    with pytest.raises(ValueError, match=r"states.step has shape \(\); it needs \[T\+1\]"):
+    with pytest.raises(ValueError, match=r"what ended has the shape \(\); it needs \[T\+1\]"):
         operations_of(jax.tree.map(lambda leaf: leaf[0], states))
     still = draw_state(jax.tree.map(lambda leaf: leaf[1], states))
     assert "truck at depot, drone away to customer 1; 1 of 4 customers served" in still and still.count("<text") == 4
