@@ -103,9 +103,9 @@ BESIDE_ENTITIES = {
 def entity_kinds(num_customers: int, num_nodes: int, num_drones: int, *, shows_windows: bool) -> tuple[EntityKind, ...]:
     """Customers, route nodes and drones."""
     place = (Place("present", "x", "y"),)
-    of_customers = ((), WINDOWED_CUSTOMER_DYNAMIC) if shows_windows else (CUSTOMER_STATIC, CUSTOMER_DYNAMIC)
+    static, dynamic = ((), WINDOWED_CUSTOMER_DYNAMIC) if shows_windows else (CUSTOMER_STATIC, CUSTOMER_DYNAMIC)
     return (
-        EntityKind(CUSTOMER, num_customers, *of_customers, place),
+        EntityKind(CUSTOMER, num_customers, static, dynamic, place),
         EntityKind(NODE, num_nodes, NODE_STATIC, WINDOWED_NODE_DYNAMIC if shows_windows else NODE_DYNAMIC, place),
         EntityKind(DRONE, num_drones, (), DRONE_DYNAMIC, place),
     )

@@ -302,7 +302,7 @@ def _drive_is_safe(env: VrpdTw, world: World, customer: jax.Array, node: jax.Arr
     outward = distance(target, drones.position)[:, None] + jnp.zeros_like(world.instance.demand)
     needed = _sortie(env, world, gap, outward, homeward).battery
     of_delivery = jnp.take_along_axis(needed, jnp.maximum(customer, 0)[:, None], axis=1)[:, 0]
-    laden = env.consumption(world.instance, drones.carrying)
+    laden = jnp.asarray(env.consumption(world.instance, drones.carrying))
     of_return = jnp.maximum(_home(env, homeward), laden[:, None] * homeward)[:, 0]
     enough = drones.battery >= jnp.where(delivers, of_delivery, of_return) + SLACK
     return (enough | ~drones.is_airborne).all()

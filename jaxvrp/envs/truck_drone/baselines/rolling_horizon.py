@@ -176,7 +176,7 @@ def imagine(env: TruckDrone, world: World, key: jax.Array) -> World:
     return world.replace(instance=instance, customers=world.customers.replace(served=served))
 
 
-def _draw_count(share: jax.Array, hidden: jax.Array, key: jax.Array) -> jax.Array:
+def _draw_count(share: jax.Array | float, hidden: jax.Array, key: jax.Array) -> jax.Array:
     """How many of the `hidden` (`bool[C]`) there are, `i32[]`, by Bayes' rule from how many are known.
 
     `share` is the probability that a customer is not known. Any number of customers from 1 to C is as probable before,
