@@ -27,11 +27,17 @@ def _selected(table: jax.Array, index: jax.Array) -> jax.Array:
 
 
 def entries_at(values: jax.Array, index: jax.Array) -> jax.Array:
-    """`values[..., index]` of each row, `[*I, K]` from `[*I, N]` and indices `i32[*I, K]` within it, as `rows_at`.
+    """`[*I, K]`, of each row of `values` (`[*I, N]`) the entries at `i32[*I, K]` within it, as `rows_at`.
 
-    On a GPU, too, all entries are read: batched indices take it a kernel of their own, beside that of the gather.
+    Leading axes of `index` may be 1. On a GPU, too, all entries are read: batched indices take it a kernel of their
+    own, beside that of the gather.
     """
     return jax.lax.platform_dependent(values, index, cpu=_gathered_entries, default=_selected_entries)
+
+
+def columns_at(values: jax.Array, index: jax.Array) -> jax.Array:
+    """`values[..., index]`, `[*R, *I]` from `[*R, N]` and indices `i32[*I]` within it, as `entries_at`."""
+    return jax.lax.platform_dependent(values, index, cpu=_gathered_columns, default=_selected_columns)
 
 
 def _gathered_entries(values: jax.Array, index: jax.Array) -> jax.Array:
@@ -39,8 +45,20 @@ def _gathered_entries(values: jax.Array, index: jax.Array) -> jax.Array:
 
 
 def _selected_entries(values: jax.Array, index: jax.Array) -> jax.Array:
+    return _sum_of(values[..., None, :], index)
+
+
+def _gathered_columns(values: jax.Array, index: jax.Array) -> jax.Array:
+    return values[..., index]
+
+
+def _selected_columns(values: jax.Array, index: jax.Array) -> jax.Array:
+    return _sum_of(values.reshape(*values.shape[:-1], *(1,) * jnp.ndim(index), values.shape[-1]), index)
+
+
+def _sum_of(values: jax.Array, index: jax.Array) -> jax.Array:
     is_entry = index[..., None] == jnp.arange(values.shape[-1], dtype=jnp.int32)
-    return jnp.where(is_entry, values[..., None, :], jnp.zeros((), values.dtype)).sum(axis=-1, dtype=values.dtype)
+    return jnp.where(is_entry, values, jnp.zeros((), values.dtype)).sum(axis=-1, dtype=values.dtype)
 
 
 def count_until(ascending: jax.Array, bound: jax.Array) -> jax.Array:

@@ -49,6 +49,7 @@ def test_a_plan_of_truck_and_drone_by_hand(line):
     # The truck drives 4, the drone flies (3 + 1) / 2; 2 together; the truck drives 6, the drone flies (2 + 8) / 2.
     assert tsp_drone.cost_of(line, entry("line.txt", "0-2^1 2-3 3-0^4", 1, alpha=2.0)) == 12
     assert tsp_drone.cost_of(line, entry("line.txt", "0-2^1 2-2^3 2-0^4", 1, alpha=2.0)) == 4 + 2 + 6
+    assert tsp_drone.cost_of(line, entry("line.txt", "0-2-1-2^3 2-4 4-0", 1, alpha=2.0)) == 6 + 4 + 8
 
 
 @pytest.mark.parametrize(

@@ -38,3 +38,17 @@ def test_a_tpu_gathers_nothing():
     text = {name: program.lower(lowering_platforms=(name,)).as_text() for name in ("cpu", "cuda", "tpu")}
     assert "stablehlo.gather" in text["cpu"] and "stablehlo.gather" in text["cuda"]
     assert "stablehlo.gather" not in text["tpu"]
+
+
+@pytest.mark.parametrize("platform", ["cpu", "cuda"])
+def test_entries_and_columns_are_those_of_numpy(platform):
+    values, shared = np.arange(24, dtype=np.float32).reshape(2, 3, 4), np.array([[3, 0], [1, 1]], np.int32)
+    each = np.array([[[2, 0], [3, 3], [1, 2]]], np.int32)
+    entries, columns = {
+        "cpu": (rows._gathered_entries, rows._gathered_columns),
+        "cuda": (rows._selected_entries, rows._selected_columns),
+    }[platform]
+    found = entries(jnp.asarray(values), jnp.asarray(each))
+    np.testing.assert_array_equal(found, np.take_along_axis(values, np.broadcast_to(each, (2, 3, 2)), axis=-1))
+    np.testing.assert_array_equal(columns(jnp.asarray(values), jnp.asarray(shared)), values[..., shared])
+    np.testing.assert_array_equal(columns(jnp.asarray(values), jnp.int32(2)), values[..., 2])

@@ -11,6 +11,7 @@ be met at a node that is served already. Whoever is first waits.
 import json
 import re
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -107,7 +108,7 @@ def cost_of(data, entry):
     for way, customer in operations_of(entry["plan"]):
         must({*way, customer} - {None} <= nodes, "there is no such node")
         must(len(way) >= 2 and way[0] == place, f"both are at {place}")
-        must(len(set(way[1:])) == len(way) - 1 and way[0] not in way[1:-1], "a place stands there twice")
+        must(all(here != there for here, there in pairwise(way[1:])), "a place stands there twice")
         place = way[-1]
         if customer is not None:
             must(customer not in problem.no_fly, f"the drone may not serve {customer}")

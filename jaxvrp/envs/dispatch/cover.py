@@ -9,7 +9,7 @@ from jaxvrp.envs.dispatch import rules
 from jaxvrp.envs.dispatch.problem.instance import minute_of
 from jaxvrp.envs.dispatch.routes.plans import at_position, distance
 from jaxvrp.envs.dispatch.rules import State
-from jaxvrp.rows import entries_at
+from jaxvrp.rows import columns_at
 
 SOON = 1 / 30
 """What is so far away in time, as a share of the horizon, counts 1 / e of what is here."""
@@ -71,9 +71,8 @@ def needed(state: State) -> jax.Array:
     """`f32[V]`, the need of the zone where each vehicle will be, without this vehicle."""
     last, done_in = plan_ends(state)
     here = rules.zone_of(state.prepared.fleet.area, state.num_zones_each_way, last)
-    middle = entries_at(middles(state), jnp.broadcast_to(here, last.shape))
-    way = distance(last, middle) * state.prepared.pace
-    return need(entries_at(demand(state), here), entries_at(cover(state), here) - nearness(state, done_in + way))
+    way = distance(last, columns_at(middles(state), here)) * state.prepared.pace
+    return need(columns_at(demand(state), here), columns_at(cover(state), here) - nearness(state, done_in + way))
 
 
 def spare(state: State) -> jax.Array:
@@ -101,7 +100,7 @@ def target(state: State) -> jax.Array:
 
 def _of(vehicle: jax.Array, values: jax.Array) -> jax.Array:
     """`f32[...]` of `f32[..., V]`, that of one vehicle (`i32[]`)."""
-    return entries_at(values, jnp.broadcast_to(jnp.maximum(vehicle, 0), (*values.shape[:-1], 1)))[..., 0]
+    return columns_at(values, jnp.maximum(vehicle, 0))
 
 
 def sent(state: State) -> jax.Array:

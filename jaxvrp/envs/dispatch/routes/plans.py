@@ -330,7 +330,7 @@ def without_first(plans: Plans, count: jax.Array) -> Plans:
     size = plans.start.shape[-1]
     source = jnp.arange(size, dtype=jnp.int32) + count[:, None]
     exists, source = source < size, jnp.minimum(source, size - 1)
-    stops = entries_at(plans.stops, jnp.broadcast_to(source, plans.stops.shape))
+    stops = entries_at(plans.stops, source[None])
     start = entries_at(plans.start, source)
     released = None if plans.released is None else jnp.where(count > 0, 0.0, plans.released)
     left = plans.replace(stops=jnp.where(exists, stops, 0.0), start=jnp.where(exists, start, jnp.inf))

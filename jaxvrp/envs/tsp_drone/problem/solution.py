@@ -34,7 +34,7 @@ CONSTRAINTS = (
 - duplicates: a drone's customer that was served before, or the depot.
 - meeting: a meeting at the customer that the drone serves.
 - revisits: the truck drives to a node that is served already, other than to meet the drone there, or to the depot once
-  all are served; without `allow_revisits` also to meet the drone. Within an operation a place stands once.
+  all are served; without `allow_revisits` also to meet the drone. A truck that waits where it is stands there once.
 - no_fly: a customer that the drone may not serve.
 - range: a sortie longer than `max_flight`; named by its customer.
 - endurance: a sortie, with waiting and recovery, longer than `max_sortie`; named by its customer.
@@ -192,7 +192,7 @@ def _check_tour(
         goes_home = end == 0 and served == problem.nodes
         if end == fly:
             found["meeting"].append(end)
-        elif end in internal or (end in served and not goes_home and not (allow_revisits and fly is not None)):
+        elif internal[-1:] == (end,) or (end in served and not goes_home and not (allow_revisits and fly is not None)):
             found["revisits"].append(end)
         served.add(end)
     if place != 0:

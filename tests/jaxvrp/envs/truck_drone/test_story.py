@@ -136,7 +136,7 @@ def test_customers_that_fill_up_the_size_are_left_out():
 
 
 def test_states_of_several_episodes(recorded):
-    with pytest.raises(ValueError, match=r"they need \[T\+1\], the states of one episode"):
+    with pytest.raises(ValueError, match=r"it needs \[T\+1\], the states of one episode"):
         course_of(jax.tree.map(lambda leaf: np.stack([leaf, leaf]), recorded[0]))
 
 

@@ -47,8 +47,17 @@ def operations(nodes):
             yield [operation, *rest]
 
 
+def named_once(plan):
+    """The plan, where a truck that waits at the customer that it has just served stands there once."""
+    served = {0}
+    for start, end, fly, internal in plan:
+        waits = internal[-1:] == (end,) and end not in served
+        served.update((fly, *internal, end))
+        yield Operation(start, end, fly, internal[:-1] if waits else internal)
+
+
 def best_partition(instance, tour):
-    reports = (solution_report(instance, plan) for plan in operations(tour))
+    reports = (solution_report(instance, list(named_once(plan))) for plan in operations(tour))
     return min((report.cost for report in reports if report.feasible), default=np.inf)
 
 

@@ -84,6 +84,11 @@ def test_revisits_may_be_forbidden(instance):
     assert (found.count, found.first_node) == (1, 0), "the last way home is none"
 
 
+def test_the_truck_may_come_back_to_the_drone_where_it_was_before(instance):
+    report = solution_report(instance, [Operation(0, 2, 3, (2, 1)), Operation(2, 4), Operation(4, 0)])
+    assert report.feasible and report.cost == 6 + 4 + 8
+
+
 def test_padding_is_neither_missed_nor_known(instance):
     padded = pad(instance, 7)
     assert solution_report(padded, GOOD).feasible
