@@ -51,7 +51,7 @@ def named_once(plan):
     """The plan, where a truck that waits at the customer that it has just served stands there once."""
     served = {0}
     for start, end, fly, internal in plan:
-        waits = internal[-1:] == (end,) and end not in served
+        waits = internal[-1:] == (end,) and end not in {*served, *internal[:-1]}
         served.update((fly, *internal, end))
         yield Operation(start, end, fly, internal[:-1] if waits else internal)
 
