@@ -4,6 +4,7 @@ import ast
 import json
 import pathlib
 import re
+import subprocess
 import sys
 
 import numpy as np
@@ -27,6 +28,25 @@ def test_a_checker_is_one_short_file_that_needs_numpy_alone(checker):
     names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     names |= {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
     assert names - {"numpy"} <= sys.stdlib_module_names
+
+
+def test_the_folder_of_checkers_runs_by_itself(line):
+    folder, record = pathlib.Path(tsp_drone.__file__).parent, line / "record.json"
+    plans = {
+        "environment": "tsp_drone",
+        "records": [{**entry("line.txt", "0-2^1 2-3 3-0^4", 1, alpha=2.0), "cost": 12}],
+    }
+
+    def run():
+        record.write_text(json.dumps(plans))
+        command = [sys.executable, "-I", str(folder), str(line), str(record)]  # -I: without this package in its way
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert run().stdout == "one: 12.000000\n"
+    plans["records"][0]["cost"] = 11.9
+    assert (done := run()).returncode == 1 and done.stderr == "one: stated 11.9, recomputed 12.0\n"
+    plans["environment"] = "os"
+    assert (done := run()).returncode == 1 and done.stderr.startswith("there is no checker of 'os', only of darp, ")
 
 
 def entry(file, plan, row=None, **rules):

@@ -1,1 +1,1 @@
-"""Checkers of plans for published problems, a file each, that need NumPy alone: run them without this package, too."""
+"""Checkers of plans for published problems, a file each, that need NumPy alone; the folder runs by itself, too."""

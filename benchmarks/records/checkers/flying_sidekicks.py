@@ -1,7 +1,5 @@
 """Checks plans of a truck with several drones (Murray & Raj 2020) from the published files alone. Needs NumPy alone.
 
-    python flying_sidekicks.py FOLDER_OF_THE_PUBLISHED_FILES RECORD.json
-
 A plan is a text of the driver's tasks in their order: `D3` drives to node 3, `S` serves there, `L5:0` launches drone 0
 to customer 5, `R5:0` takes it in again. Node 0 is the depot. Everything happens as early as possible, but for one
 thing: the last launch at a stop before the truck waits there for a drone is held back by that wait, as far as its own
@@ -9,16 +7,13 @@ drone would hover for the truck otherwise. A battery drains by the paper's model
 """
 
 import csv
-import json
 import math
 import re
-import sys
-from pathlib import Path
 
 import numpy as np
 
 ROUNDING = 1e-5
-"""Share by which a stated cost may differ, and half of what a battery may be exceeded by: 32 bits are searched in."""
+"""Half the share by which an endurance may be exceeded: plans are searched in 32 bits."""
 
 EARTH, POUND, GRAVITY, FRAME = 6378100.0, 0.453592, 9.8, 1.5  # metres, kg, m/s², kg of a drone
 FIXED = {291094: 700.0, 562990: 1400.0, 457503: 350.0, 904033: 700.0}  # the paper's fixed endurance, seconds, by Joule
@@ -155,17 +150,3 @@ def cost_of(data, entry):
     left = sorted(set(range(len(check.roads))) - check.served)
     check.must(not left, f"not served: {left}")
     return float(check.clock)
-
-
-def main():
-    """Print the recomputed cost of every plan of a record; exit with 1 if one is wrong."""
-    data, record = Path(sys.argv[1]), json.loads(Path(sys.argv[2]).read_text(encoding="utf-8"))
-    for entry in record["records"]:
-        found = cost_of(data, entry)
-        if abs(found - entry["cost"]) > ROUNDING * found:
-            sys.exit(f"{entry['instance']}: stated {entry['cost']}, recomputed {found}")
-        print(f"{entry['instance']}: {found:.6f}")
-
-
-if __name__ == "__main__":
-    main()

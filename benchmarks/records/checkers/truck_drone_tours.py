@@ -1,7 +1,5 @@
 """Checks plans of tandems with time windows (Kuo et al. 2022) from the published files alone. Needs NumPy alone.
 
-    python truck_drone_tours.py FOLDER_OF_THE_PUBLISHED_FILES RECORD.json
-
 A plan is a text: tours with ` / ` between, each of operations `0-3-5^8`: the truck drives from 0 over 3 to 5, the drone
 flies from 0 to customer 8 and then to 5. `0-3`: they drive together. Every tour is a tandem's, from the depot (0) and
 back. Everything happens as early as possible: at a stop the truck takes the drone in (a minute), waits for the window,
@@ -9,14 +7,11 @@ serves, launches the drone (a minute), but not before it can serve on arrival, a
 """
 
 import itertools
-import json
-import sys
-from pathlib import Path
 
 import numpy as np
 
 ROUNDING = 1e-5
-"""Share by which a limit may be exceeded, and a stated cost differ: plans are searched in 32 bits."""
+"""Share by which a limit may be exceeded: plans are searched in 32 bits."""
 
 TRUCK_PACE, DRONE_PACE = 60 / 35, 60 / 50  # minutes a mile
 PAYLOAD, PARCEL = 1400.0, 5.0  # kg that a tandem, and the drone, carry
@@ -102,17 +97,3 @@ def cost_of(data, entry):
     left = sorted(set(range(len(check.demand))) - check.served)
     check.must(not left, f"not served: {left}")
     return float(check.cost)
-
-
-def main():
-    """Print the recomputed cost of every plan of a record; exit with 1 if one is wrong."""
-    data, record = Path(sys.argv[1]), json.loads(Path(sys.argv[2]).read_text(encoding="utf-8"))
-    for entry in record["records"]:
-        found = cost_of(data, entry)
-        if abs(found - entry["cost"]) > ROUNDING * found:
-            sys.exit(f"{entry['instance']}: stated {entry['cost']}, recomputed {found}")
-        print(f"{entry['instance']}: {found:.6f}")
-
-
-if __name__ == "__main__":
-    main()

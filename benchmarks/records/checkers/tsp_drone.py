@@ -1,23 +1,18 @@
 """Checks plans of a truck with a drone from the published files alone. Needs NumPy, and nothing of jaxvrp.
 
-    python tsp_drone.py FOLDER_OF_THE_PUBLISHED_FILES RECORD.json
-
 A plan is a text of operations, `0-3-5^8`: the truck drives from 0 over 3 to 5, the drone flies from 0 to customer 8 and
 then to 5, and the two go on together when both are there. `0-3`: they drive together. `5-5^2`: the truck waits at 5.
 Node 0 is the depot. Every other node is served once, by the truck that drives there or by the drone. The drone may also
 be met at a node that is served already. Whoever is first waits.
 """
 
-import json
 import re
-import sys
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 
 ROUNDING = 1e-5
-"""Share by which a limit may be exceeded, and a stated cost differ: plans are searched in 32 bits."""
+"""Share by which a limit may be exceeded: plans are searched in 32 bits."""
 
 
 class Problem:
@@ -136,17 +131,3 @@ def sortie(problem, way, customer, driven, must):
     whole = max(driven, flown) + problem.recovery
     must(whole <= problem.longest_sortie * (1 + ROUNDING), f"a sortie of {whole:g}")
     return whole + (problem.depot_launch if start == 0 else problem.launch)
-
-
-def main():
-    """Print the recomputed cost of every plan of a record; exit with 1 if one is wrong."""
-    data, record = Path(sys.argv[1]), json.loads(Path(sys.argv[2]).read_text(encoding="utf-8"))
-    for entry in record["records"]:
-        found = cost_of(data, entry)
-        if abs(found - entry["cost"]) > ROUNDING * found:
-            sys.exit(f"{entry['instance']}: stated {entry['cost']}, recomputed {found}")
-        print(f"{entry['instance']}: {found:.6f}")
-
-
-if __name__ == "__main__":
-    main()
