@@ -1,0 +1,91 @@
+"""Tables of ways along streets from others' files: OSRM's `table`, VROOM's `matrices`, and CSV."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxvrp.io.json_files import read_json
+from jaxvrp.io.messages import shown
+from jaxvrp.io.streets import matrix_of
+from jaxvrp.io.text_lines import Line, read_lines
+
+REMEDY = "give OSRM's answer to `table`, an object with durations, or a .csv of seconds"
+
+
+EMPTY = ("", "nan", "null", "-")
+"""What a CSV says where there is no way."""
+
+
+class StreetTable(NamedTuple):
+    """Ways from each of L locations to each: `seconds`, and `metres` or None, `f64[L, L]`; rows are where they begin.
+
+    They are as given; see `jaxvrp.io.streets.closed`.
+    """
+
+    seconds: np.ndarray
+    metres: np.ndarray | None = None
+
+
+def read_streets(path: str | os.PathLike, profile: str = "car", size: int | None = None) -> StreetTable:
+    """The table of a file, by its ending.
+
+    `.json`: OSRM's answer to `table` with `durations`, and `distances` if they are there; or an object with VROOM's
+    `matrices`, of which that of `profile` counts. Else rows of seconds between commas, semicolons or tabs; names of
+    locations in the first row, or in the first row and column, are skipped.
+
+    Args:
+        path: of the file.
+        profile: of VROOM's matrices.
+        size: how many locations there are; None: as many as rows.
+
+    Raises:
+        ValueError: it holds none; one line that names the file, the field, the row and the column.
+        OSError: it cannot be read.
+    """
+    try:
+        if pathlib.Path(path).suffix.lower() == ".json":
+            content = read_json(path, REMEDY)
+            matrices = content.get("matrices") if isinstance(content, dict) else None
+            return streets_in(content, "", size) if matrices is None else streets_of(matrices, profile, size)
+        return StreetTable(matrix_of(_rows(path), "the table", size))
+    except ValueError as error:
+        raise ValueError(str(error) if str(path) in str(error) else f"{path}: {error}") from None
+
+
+def streets_of(matrices: Any, profile: str, size: int | None = None) -> StreetTable:
+    """The table of a profile in VROOM's `matrices`; errors as of `read_streets`, without the file."""
+    if not isinstance(matrices, Mapping) or profile not in matrices:
+        known = ", ".join(map(str, matrices)) if isinstance(matrices, Mapping) else "none"
+        raise ValueError(f"matrices has no profile {shown(profile)}, but {known}; give one of these")
+    return streets_in(matrices[profile], f"matrices.{profile}.", size)
+
+
+def streets_in(content: Any, where: str = "", size: int | None = None) -> StreetTable:
+    """The table of a JSON object with `durations` and, perhaps, `distances`, in seconds and metres.
+
+    `where` stands before names of fields in messages; errors as of `read_streets`, without the file.
+    """
+    if not isinstance(content, Mapping) or content.get("durations") is None:
+        raise ValueError(f"{where}durations is missing; ask the router for durations, from each location to each")
+    seconds = matrix_of(content["durations"], f"{where}durations", size)
+    distances = content.get("distances")
+    return StreetTable(seconds, None if distances is None else matrix_of(distances, f"{where}distances", len(seconds)))
+
+
+def _rows(path: str | os.PathLike) -> list[list[float | None]]:
+    """The numbers of a CSV, None where there is none, without names of locations."""
+    lines = read_lines(path, "a table of seconds", "a row of numbers")
+    has_head = not all(word in EMPTY or lines[0].is_number(word) for word in map(str.lower, lines[0].separated()))
+    lines = lines[has_head:]
+    words = [line.separated() for line in lines]
+    is_named = bool(words) and (not lines[0].is_number(words[0][0]) or (has_head and len(words[0]) == len(words) + 1))
+    return [[_number(line, word) for word in row[is_named:]] for line, row in zip(lines, words, strict=True)]
+
+
+def _number(line: Line, word: str) -> float | None:
+    return None if word.lower() in EMPTY else line.real("a way", word)
