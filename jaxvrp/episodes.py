@@ -158,21 +158,23 @@ def _from_steps(
 
 def from_states(env: Environment, states: State, actions: ByRole | None = None, instance: Instance = None) -> Episode:
     """The episode of states (leaves `[T + 1, ...]`) that a loop of one's own, or a search, has come through."""
-    timesteps = _timesteps_of(env, states)
+    timesteps = timesteps_of(env, states)
     return Episode(env, instance, states, actions, timesteps)
 
 
 @jax.jit
-def _timesteps_of(env: Environment, states: State) -> TimeStep:
+def timesteps_of(env: Environment, states: State) -> TimeStep:
     """What agents see in states `[L, ...]`; no step led to the first."""
 
-    def of_state(state: State, is_first: jax.Array) -> TimeStep:
+    def of_state(of: tuple[State, jax.Array]) -> TimeStep:
+        state, is_first = of
         timestep = unpaid_timestep(env, state)
         reward = jax.tree.map(lambda paid: jnp.where(is_first, 0.0, paid), env.reward(state))
         return timestep.replace(reward=reward, duration=jnp.where(is_first, 0.0, env.duration(state)))
 
     count = jax.tree.leaves(states)[0].shape[0]
-    return jax.vmap(of_state)(states, jnp.arange(count) == 0)
+    # One by one, as in play: the masks of all states at once can take gigabytes.
+    return jax.lax.map(of_state, (states, jnp.arange(count) == 0))
 
 
 def whole(episode: Episode) -> Episode:

@@ -12,7 +12,7 @@ import pytest
 import jaxvrp
 from benchmarks.quality.tsp_drone import sidekicks
 from benchmarks.reference.tsp_drone import least_makespan as tsp_drone_makespan
-from jaxvrp import show
+from jaxvrp import episodes, show
 from jaxvrp.actor import RandomActor
 from jaxvrp.envs import tsp_drone
 from jaxvrp.envs.flying_sidekicks import (
@@ -29,7 +29,6 @@ from jaxvrp.envs.flying_sidekicks import (
 from jaxvrp.envs.flying_sidekicks.instance import as_float32, check, trim
 from jaxvrp.envs.flying_sidekicks.plan import KINDS, PROBLEMS, row_of, tasks_of
 from jaxvrp.envs.truck_and_drone import chains
-from jaxvrp.episodes import record_episodes
 from jaxvrp.io.command_line import UserError
 from jaxvrp.io.problem_files import DamagedFileError
 from tests.jaxvrp.envs.flying_sidekicks.exhaustive import Flight, Moment, Search, least_makespan
@@ -141,6 +140,18 @@ def test_instances_are_checked(tmp_path):
     ):
         with pytest.raises(ValueError, match=message):
             line(**changes)
+
+
+def test_a_plan_is_shown_state_by_state():
+    # The masks of all states at once would be gigabytes, of a hundred customers.
+    env = jaxvrp.make("flying_sidekicks", num_nodes=12, num_drones=2)
+    state, _ = env.reset(jax.random.key(0))
+
+    def scratch(count):
+        states = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (count, *leaf.shape)), state)
+        return episodes.timesteps_of.lower(env, states).compile().memory_analysis().temp_size_in_bytes
+
+    assert scratch(64) < 2 * scratch(8)
 
 
 # --- published ------------------------------------------------------------------------------------------------------
@@ -257,7 +268,8 @@ def random_player():
     """An environment, and random play of a batch."""
     env = jaxvrp.make("flying_sidekicks", num_nodes=7, num_drones=3)
     keep = lambda action, state, timestep: state  # noqa: E731
-    return env, jax.jit(lambda batch: record_episodes(env, RandomActor(env), batch, jax.random.key(0), keep)[1])
+    actor, key = RandomActor(env), jax.random.key(0)
+    return env, jax.jit(lambda batch: episodes.record_episodes(env, actor, batch, key, keep)[1])
 
 
 @pytest.mark.parametrize("endurance", [11.0, 20.0, np.inf])
