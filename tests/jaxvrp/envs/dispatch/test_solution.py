@@ -4,7 +4,8 @@ import jax
 import numpy as np
 import pytest
 
-from jaxvrp.envs.dispatch import driven_stops, solution_report
+from jaxvrp.envs.dispatch import solution_report
+from jaxvrp.envs.dispatch.driven_day import stops_of
 from tests.jaxvrp.envs.dispatch.small_days import COUNT, DAYS, ENVS, each, padded, play
 
 ROUNDS = 4
@@ -19,11 +20,9 @@ def driven(request):
     env, rng = ENVS[scenario], np.random.default_rng(5)
     env = env.replace(replan_rounds=rounds) if rounds else env
     batch = padded([DAYS[scenario](rng) for _ in range(COUNT)])
-    (_, timesteps), actions = jax.device_get(play(env, batch, jax.random.key(2), 0.05))
+    (states, timesteps), _ = jax.device_get(play(env, batch, jax.random.key(2), 0.05))
     days = each(batch)[:24]
-    stops = [
-        driven_stops(env, day, {name: chosen[:, i] for name, chosen in actions.items()}) for i, day in enumerate(days)
-    ]
+    stops = [stops_of(env, jax.tree.map(lambda leaf, i=i: leaf[:, i], states)) for i in range(len(days))]
     return env, days, timesteps, stops
 
 
