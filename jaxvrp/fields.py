@@ -93,9 +93,10 @@ def switch(default: bool, *, help: str = "") -> Any:
 
 
 def again(cls: type, name: str, default: Any) -> Any:
-    """The field `name` of the dataclass `cls` for a subclass, with another default; sentence, unit and range stay."""
+    """The field `name` of the dataclass `cls` for a subclass, with another default; all else of it stays."""
     field = next(field for field in dataclasses.fields(cls) if field.name == name)
-    return struct.field(default=default, metadata=field.metadata)
+    is_leaf = field.metadata.get("pytree_node", True)
+    return struct.field(pytree_node=is_leaf, default=default, metadata=field.metadata)
 
 
 def _static(default: Any, **metadata: Any) -> Any:

@@ -68,7 +68,7 @@ def _shipped(folder: str, reads: tuple[str, ...], num_roles: int, alone: tuple[s
 _ENTRIES: dict[str, dict[str, Entry]] = {
     "environment": {
         "darp": _shipped("darp", (".txt", ".npz"), num_roles=1),
-        "dispatch": _shipped("dispatch", (".npz", ".json"), num_roles=2, alone=("same_day",)),
+        "dispatch": _shipped("dispatch", (".npz", ".json"), num_roles=2, alone=("same_day", "chen_ulmer_thomas")),
         "pcb": _shipped("pcb", (".pcb", ".nodes", ".npz"), num_roles=1),
         "truck_drone": _shipped("truck_drone", (".json",), num_roles=2),
         "flying_sidekicks": _shipped("flying_sidekicks", (".csv", ".npz"), num_roles=1),

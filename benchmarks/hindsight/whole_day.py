@@ -163,6 +163,8 @@ def _time_parcels(prepared: Prepared, vehicle: jax.Array, row: Row) -> Routes:
     instance, exists, is_first = prepared.instance, row.number >= 0, row.mark
     assert instance.depot is not None
     pace, stop_time, turnaround = prepared.pace[vehicle], instance.stop_time[vehicle], instance.turnaround[vehicle]
+    loading = instance.minutes_to_load[vehicle]
+    home_by = jnp.broadcast_to(instance.latest_return, instance.stop_time.shape)[vehicle]
     table = jnp.take(prepared.table, jnp.maximum(row.number, 0), axis=0).T
     opens, x, y, load, deadline = table[jnp.array([6, 3, 4, 5, 9])]
     count = jnp.sum(exists, dtype=jnp.int32)
@@ -172,12 +174,13 @@ def _time_parcels(prepared: Prepared, vehicle: jax.Array, row: Row) -> Routes:
     leg = jnp.hypot(x - jnp.roll(x, 1), y - jnp.roll(y, 1)) * pace
     leg = jnp.where(exists, jnp.where(is_first, home, leg), 0.0)
     back = jnp.where(index > 0, stop_time + jnp.roll(home, 1) + turnaround, 0.0)
-    path = sums(jnp.where(exists, leg + stop_time + jnp.where(is_first, back, 0.0), 0.0))
-    loads_at = jax.lax.cummax(jnp.where(is_first, path - stop_time - home, 0.0))
+    service = jnp.where(is_first, loading, stop_time)
+    path = sums(jnp.where(exists, leg + service + jnp.where(is_first, back, 0.0), 0.0))
+    loads_at = jax.lax.cummax(jnp.where(is_first, path - loading - home, 0.0))
     released = jax.lax.cummax(jnp.maximum(jnp.where(exists, opens - loads_at, 0.0), 0.0))
     shift = jax.lax.cummin(jnp.where(is_last, released, jnp.inf), reverse=True)
     ends = path + stop_time + home
-    due = jnp.where(is_last, jnp.minimum(deadline, instance.horizon - stop_time - home), deadline)
+    due = jnp.where(is_last, jnp.minimum(deadline, home_by - stop_time - home), deadline)
     spare = jax.lax.cummin(jnp.where(exists, due - path, jnp.inf), reverse=True)
     carried = sums(jnp.where(exists, load, 0.0))
     begin = jnp.where(count > 0, jnp.max(jnp.where(exists, ends, 0.0)) + turnaround, 0.0)
@@ -194,10 +197,10 @@ def _time_parcels(prepared: Prepared, vehicle: jax.Array, row: Row) -> Routes:
         "loads_at": jnp.where(is_end, begin, loads_at),
         "shift": jnp.where(exists, shift, 0.0),
         "shift_before": shift_before,
-        "spare": jnp.where(is_end, instance.horizon + turnaround - begin, spare),
+        "spare": jnp.where(is_end, home_by + turnaround - begin, spare),
         "spare_of_trip": jax.lax.cummax(jnp.where(is_first, spare, -jnp.inf)),
-        "spare_after": jnp.where(index == count - 1, instance.horizon - ends, jnp.roll(spare, -1)),
-        "duration": jax.lax.cummin(jnp.where(is_last, ends, jnp.inf), reverse=True) - loads_at - stop_time,
+        "spare_after": jnp.where(index == count - 1, home_by - ends, jnp.roll(spare, -1)),
+        "duration": jax.lax.cummin(jnp.where(is_last, ends, jnp.inf), reverse=True) - loads_at - loading,
         "carried": jax.lax.cummin(jnp.where(is_last, carried, jnp.inf), reverse=True)
         - jax.lax.cummax(jnp.where(is_first, carried - load, 0.0)),
         "is_last": is_last.astype(jnp.float32),
@@ -210,7 +213,7 @@ def _place_parcels(prepared: Prepared, routes: Routes, request: Request, luck: j
     """Before or behind a stop of its trip, or on a trip of its own; exact."""
     instance, planes, mark = prepared.instance, routes.planes, routes.row.mark
     assert instance.depot is not None
-    stop_time, pace = instance.stop_time[:, None], prepared.pace[:, None]
+    stop_time, loading, pace = instance.stop_time[:, None], instance.minutes_to_load[:, None], prepared.pace[:, None]
     exists = planes["start"] < jnp.inf
     is_last, is_end = planes["is_last"] > 0, planes["is_end"] > 0
     way = distance(request.dropoff, instance.depot) * pace
@@ -235,9 +238,9 @@ def _place_parcels(prepared: Prepared, routes: Routes, request: Request, luck: j
         there + way - planes["home"], planes["path"] + stop_time + there, planes["spare_after"], fits & is_last
     )
     shift = jnp.maximum(planes["shift_before"], request.pickup_earliest - planes["loads_at"])
-    cycle = 2.0 * (way + stop_time) + instance.turnaround[:, None]
+    cycle = 2.0 * way + (stop_time + loading) + instance.turnaround[:, None]
     alone = (exists & mark | is_end) & has_room & (request.load <= prepared.capacity[:, None])
-    alone &= shift + planes["loads_at"] + stop_time + way <= request.dropoff_deadline + prepared.slack
+    alone &= shift + planes["loads_at"] + loading + way <= request.dropoff_deadline + prepared.slack
     alone &= shift + cycle <= planes["spare"] + prepared.slack
     alone &= 2.0 * way + stop_time <= instance.max_trip[:, None] + prepared.slack
     ranks = jnp.stack([before, behind, jnp.where(alone, 2.0 * way, jnp.inf)], axis=1) * luck[:, None, None]

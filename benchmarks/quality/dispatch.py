@@ -1,6 +1,6 @@
 """Requests that arrive during the day: rules, re-planning, hindsight and a trained policy on the same days.
 
-python -m benchmarks.quality --env dispatch                                      # both scenarios
+python -m benchmarks.quality --env dispatch                                      # all scenarios
 python -m benchmarks.quality --env dispatch --env.scenario same_day --run DIR    # and a policy
 python -m benchmarks.quality --env dispatch --env.scenario same_day --tune 128   # the threshold rule, on other days
 python -m benchmarks.quality --env dispatch --run DIR --transfer 256             # a policy at other fleets and loads
@@ -29,9 +29,9 @@ from jaxvrp.actor import Actor
 from jaxvrp.envs.dispatch.baselines.greedy import AcceptActor, CoverActor, ThresholdActor
 from jaxvrp.envs.dispatch.baselines.search import replanned
 from jaxvrp.envs.dispatch.env import Dispatch
-from jaxvrp.envs.dispatch.routes.plans import LOAD
-from jaxvrp.envs.dispatch.rules import State
-from jaxvrp.envs.dispatch.scenarios import SCENARIOS
+from jaxvrp.envs.dispatch.routes.plans import LOAD, distance
+from jaxvrp.envs.dispatch.rules import State, idle
+from jaxvrp.envs.dispatch.scenarios import SCENARIOS, ChenUlmerThomas
 from jaxvrp.episodes import play_episodes
 from jaxvrp.io.command_line import UserError, positive
 from train import Evaluator, split_mapping
@@ -74,6 +74,24 @@ class Played(NamedTuple):
     served: np.ndarray
     seconds: Seconds
     late: np.ndarray | None = None
+
+
+class PublishedRule(ThresholdActor):
+    """The districts of Ulmer & Thomas (2018), with the assignment of Chen, Ulmer & Thomas (2022, section 4.3).
+
+    A drone is the one that can load first; a vehicle is one that waits at the depot, else the one with the least added
+    travel. A request goes to the other kind if its own cannot take it.
+    """
+
+    def choose(self, state: State) -> jax.Array:
+        """`i32[]`, see the class."""
+        found, fleet = state.offers, state.prepared.fleet
+        far = distance(state.request.dropoff, fleet.depot) * state.prepared.pace[0] > self.district
+        of_vehicle = jnp.where(idle(state), -1.0, found.added)
+        rank = jnp.where(fleet.is_drone, found.pickup_start, of_vehicle)
+        is_other = fleet.is_drone != far
+        order = jnp.where(found.feasible, rank + jnp.where(is_other, 10.0 * fleet.horizon, 0.0), jnp.inf)
+        return jnp.where(found.feasible.any(), 1 + jax.lax.argmin(order, 0, jnp.int32), 0)
 
 
 class Field:
@@ -156,6 +174,8 @@ def standings(env: Dispatch, run: Any, args: argparse.Namespace) -> Standings:
     # In `ride_pooling` the tuned threshold rule rejects nothing.
     rule, actor = ("cover", CoverActor()) if env.num_zones_each_way else ("threshold", ThresholdActor(env))
     turns[rule] = functools.partial(field.act, actor, args.days)
+    if isinstance(env, ChenUlmerThomas):
+        turns["published rule"] = functools.partial(field.act, PublishedRule(env), args.days)
     replan = f"replan ({rounds} rounds)"
     replan_days = min(args.days, args.replan_days)
     turns[replan] = functools.partial(field.act, AcceptActor(), replan_days, rounds)

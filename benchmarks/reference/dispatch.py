@@ -81,6 +81,9 @@ class NumpyDispatch:
         self.num_vehicles = len(instance.capacity)
         self.num_requests = int(np.count_nonzero(instance.load))
         self.pace = 60.0 * np.asarray(instance.detour, float) / np.asarray(instance.speed, float)
+        self.loading = instance.stop_time if instance.loading_time is None else instance.loading_time
+        last = instance.horizon if instance.home_by is None else instance.home_by
+        self.home_by = np.broadcast_to(last, (self.num_vehicles,))
         self.vehicles = [self._at_start(v) for v in range(self.num_vehicles)]
         self.begun: list[Served] = []
         self.step_number, self.invalid_actions, self.value, self.served = 0, 0, 0.0, 0
@@ -127,7 +130,7 @@ class NumpyDispatch:
         depot = np.asarray(self.day.depot, float)
         for trip in trips:
             loaded, here = max(time, *(self._released(stop.request) for stop in trip)), depot
-            time = loaded + float(self.day.stop_time[v])
+            time = loaded + float(self.loading[v])
             on_trip = []
             for stop in trip:
                 way = self._way(v, here, self._place(stop))
@@ -156,8 +159,8 @@ class NumpyDispatch:
         left = [self._window(entry.stop)[1] - entry.start for entry in served]
         if self.trips:
             for entry in served:
-                leave = entry.loaded + float(self.day.stop_time[v])
-                left.append(min(float(self.day.horizon), leave + float(self.day.max_trip[v])) - entry.home)
+                leave = entry.loaded + float(self.loading[v])
+                left.append(min(float(self.home_by[v]), leave + float(self.day.max_trip[v])) - entry.home)
         return min(left, default=math.inf)
 
     def _slack_of_insertion(self, v: int, served: list[Served], request: int) -> tuple[float, float]:
@@ -606,7 +609,7 @@ class NumpyNoisyDispatch(NumpyDispatch):
     def _begin_trip(self, v: int, loaded: float, count: int) -> None:
         vehicle, depot = self.vehicles[v], np.asarray(self.day.depot, float)
         trip, vehicle.stops = vehicle.stops[:count], vehicle.stops[count:]
-        here, time = depot, loaded + float(self.day.stop_time[v])
+        here, time = depot, loaded + float(self.loading[v])
         self.out[v], self.left[v] = [], time
         for stop in trip:
             time = self._serve(v, self._take(v, time, here, self._place(stop)), stop, loaded)
@@ -661,8 +664,8 @@ class NumpyNoisyDispatch(NumpyDispatch):
             seen.append(deadline - entry.start)
             judged.append(max(deadline, before[key].start if key in before else -math.inf) - entry.start)
             if self.trips and (not self.day.is_drone[v] or entry.stop.request == request):
-                leave = entry.loaded + float(self.day.stop_time[v])
-                limit = min(float(self.day.horizon), leave + float(self.day.max_trip[v]))
+                leave = entry.loaded + float(self.loading[v])
+                limit = min(float(self.home_by[v]), leave + float(self.day.max_trip[v]))
                 if not self.day.is_drone[v] and before:
                     limit = max(limit, *(other.home for other in before.values()))
                 seen.append(limit - entry.home)
@@ -705,10 +708,10 @@ class NumpyNoisyDispatch(NumpyDispatch):
         late, left = 0, [0.0] * self.num_vehicles
         for leg in self.legs:
             if leg.served is not None:
-                left[leg.vehicle] = leg.served.loaded + float(self.day.stop_time[leg.vehicle])
+                left[leg.vehicle] = leg.served.loaded + float(self.loading[leg.vehicle])
             elif leg.end <= self.known_until:
                 is_long = leg.end - left[leg.vehicle] > float(self.day.max_trip[leg.vehicle]) + 2 * self.slack
-                late += is_long or leg.end > float(self.day.horizon) + 2 * self.slack
+                late += is_long or leg.end > float(self.home_by[leg.vehicle]) + 2 * self.slack
         return late
 
     def _delay(self, entry: Served) -> float:

@@ -174,9 +174,9 @@ class DispatchProblems(Problems[NamedDay | Moment]):
         day = problem.day if isinstance(problem, Moment) else problem
         instance, requests = day.instance, max(day.instance.max_requests, 1)
         if instance.depot is None:
-            if env.scenario == "same_day":
+            if not env.num_zones_each_way:
                 raise ValueError(
-                    "the day has no depot, and the policy is of scenario 'same_day'; give a day with a depot"
+                    f"the day has no depot, and the policy is of scenario '{env.scenario}'; give a day with a depot"
                 )
             return {"scenario": "ride_pooling", "max_requests": requests, "num_vehicles": instance.num_vehicles}
         vehicles = max(int(np.count_nonzero(~np.asarray(instance.is_drone))), 1)

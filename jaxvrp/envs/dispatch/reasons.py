@@ -63,7 +63,7 @@ def _of_vehicles(state: State) -> tuple[jax.Array, jax.Array, jax.Array]:
     instance = prepared.fleet
     roomy = offers(prepared.replace(capacity=jnp.full_like(capacity, jnp.inf)), plans, request).feasible
     long_trip = prepared.replace(fleet=instance.replace(max_trip=jnp.full_like(instance.max_trip, jnp.inf)))
-    long_day = prepared.replace(fleet=instance.replace(horizon=jnp.full_like(instance.horizon, jnp.inf)))
+    long_day = prepared.replace(fleet=instance.replace(home_by=jnp.full_like(instance.max_trip, jnp.inf)))
     unbound, broken, other = _without_promises(prepared, plans, request)
     stops_of_request = 2 if instance.depot is None else 1
     kind, amount = first_cause(

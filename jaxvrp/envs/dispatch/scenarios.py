@@ -1,4 +1,4 @@
-"""The two scenarios of `dispatch`: passengers who share vehicles, and parcels of the same day."""
+"""The scenarios of `dispatch`: passengers who share vehicles, and parcels of the same day, also as published."""
 
 from __future__ import annotations
 
@@ -98,6 +98,9 @@ class SameDay(Dispatch):
     vehicle_capacity: int = fields.size(100, help="parcels that a generated vehicle holds", unit="parcels")
     last_order: float = fields.parameter(420.0, above=0.0, help="orders come until then", unit="minutes")
     horizon: float = fields.parameter(480.0, above=0.0, help="all are home by then", unit="minutes")
+    drone_horizon: float | None = fields.parameter(
+        None, above=0.0, help="drones are home by then; null: by the horizon", unit="minutes"
+    )
     customer_spread: float = fields.parameter(
         3.0, above=0.0, help="standard deviation of customers around the depot, each way", unit="km"
     )
@@ -117,6 +120,12 @@ class SameDay(Dispatch):
         np.inf, above=0.0, maximum=np.inf, help="longest flight of a generated drone", unit="minutes"
     )
     stop_time: float = fields.parameter(3.0, minimum=0.0, help="of each delivery, and of loading", unit="minutes")
+    loading_time: float | None = fields.parameter(
+        None, minimum=0.0, help="of loading at the depot; null: `stop_time`", unit="minutes"
+    )
+    preparation_time: float = fields.size(
+        0.0, minimum=0, help="from an order until its parcel can be loaded; a trip waits for all of its parcels"
+    )
     delivery_deadline: float = fields.parameter(120.0, above=0.0, help="from order to delivery", unit="minutes")
 
     @property
@@ -161,18 +170,40 @@ class SameDay(Dispatch):
             horizon=jnp.asarray(self.horizon, jnp.float32),
             area=jnp.stack([-reach, reach]),
             depot=jnp.zeros(2, jnp.float32),
+            loading_time=None if self.loading_time is None else generator.each(self.loading_time, fleet),
+            home_by=None if self.drone_horizon is None else by_kind(self.horizon, self.drone_horizon),
+            preparation=self.preparation_time,
         )
 
 
-SCENARIOS: dict[str, type[Dispatch]] = {cls.scenario: cls for cls in (RidePooling, SameDay)}
+class ChenUlmerThomas(SameDay):
+    """`same_day` with the numbers of Chen, Ulmer and Thomas (2022): customers alike all day, and worth 1 each.
+
+    Orders come evenly, 500 in seven hours, each due four hours later; vehicles are home after eight hours, drones after
+    twelve. Loading and drop-off take 3 minutes; a drone then charges for 20.
+    """
+
+    scenario: ClassVar[str] = "chen_ulmer_thomas"
+
+    max_requests: int = fields.again(SameDay, "max_requests", 620)
+    expected_requests: float = fields.again(SameDay, "expected_requests", 500.0)
+    max_stops: int = fields.again(SameDay, "max_stops", 40)
+    drone_horizon: float | None = fields.again(SameDay, "drone_horizon", 720.0)
+    value_spread: float = fields.again(SameDay, "value_spread", 0.0)
+    peak: float = fields.again(SameDay, "peak", 0.0)
+    express_share: float = fields.again(SameDay, "express_share", 0.0)
+    delivery_deadline: float = fields.again(SameDay, "delivery_deadline", 240.0)
+
+
+SCENARIOS: dict[str, type[Dispatch]] = {cls.scenario: cls for cls in (RidePooling, SameDay, ChenUlmerThomas)}
 
 
 def make(scenario: str = "ride_pooling", **parameters: Any) -> Dispatch:
     """The factory behind `jaxvrp.make("dispatch", ...)`.
 
     Args:
-        scenario: `"ride_pooling"` or `"same_day"`.
-        parameters: any field of `RidePooling`, or of `SameDay`.
+        scenario: `"ride_pooling"`, `"same_day"` or `"chen_ulmer_thomas"`.
+        parameters: any field of its class.
 
     Raises:
         ValueError: an unknown scenario or parameter, or a value out of range; one line that names it and the remedy.

@@ -66,7 +66,7 @@ class ThresholdActor(AcceptActor):
         return jnp.where(first > 0, first, cheapest(state, allowed))
 
 
-TUNED = {"same_day": (12.0, 0.4, 0.06), "ride_pooling": (0.0, 0.0, 0.0)}
+TUNED = {"same_day": (12.0, 0.4, 0.06), "chen_ulmer_thomas": (12.0, 0.0, 0.0), "ride_pooling": (0.0, 0.0, 0.0)}
 """`district` (minutes), `floor` (value) and `rate` (value a minute): the best of small grids on 64 other days. In
 `ride_pooling` rejecting what adds much travel gains nothing, so the rule is `accept`."""
 

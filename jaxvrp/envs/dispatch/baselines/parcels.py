@@ -39,13 +39,14 @@ class Vehicles(struct.PyTreeNode):
     """Numbers of vehicles, all `[V, 1]`; of the two plans of a move, `[2, 1]`.
 
     Attributes:
-        pace, stop_time, turnaround, max_trip, is_drone, capacity: as in the day.
+        pace, stop_time, loading, turnaround, max_trip, is_drone, capacity: as in the day.
         free: when a vehicle can load.
         home_by: when it must be home.
     """
 
     pace: jax.Array
     stop_time: jax.Array
+    loading: jax.Array
     turnaround: jax.Array
     max_trip: jax.Array
     is_drone: jax.Array
@@ -141,8 +142,8 @@ def _parcels(prepared: Prepared, plans: Plans) -> Parcels:
     near = jnp.where(exists[near], near, index_of(size)[:, None])
     present_first = jnp.argsort(~exists, stable=True).astype(jnp.int32)
     fleet, is_drone = prepared.fleet, prepared.fleet.is_drone
-    of_fleet = prepared.pace, fleet.stop_time, fleet.turnaround, fleet.max_trip, is_drone, prepared.capacity
-    columns = *of_fleet, plans.free, fleet.horizon
+    minutes = prepared.pace, fleet.stop_time, fleet.minutes_to_load, fleet.turnaround, fleet.max_trip
+    columns = *minutes, is_drone, prepared.capacity, plans.free, fleet.latest_return
     return Parcels(
         prepared,
         Vehicles(*(jnp.broadcast_to(column, plans.free.shape)[:, None] for column in columns)),
@@ -254,15 +255,16 @@ def _scheduled(parcels: Parcels, rows: Vehicles, orders: jax.Array, incoming: ja
     after = jnp.where(index < count, jnp.concatenate([stops[:2], at_depot], axis=-1), depot)
     arc = jnp.where(index <= count, distance(before, after) * rows.pace, 0.0)
     home = jnp.where(exists, distance(stops[:2], depot) * rows.pace, 0.0)
-    returns = jnp.where(rows.is_drone, home + rows.turnaround + rows.stop_time, 0.0)
+    returns = jnp.where(rows.is_drone, home + rows.turnaround + rows.loading, 0.0)
     released = jnp.max(jnp.where(exists, stops[DUE], 0.0), axis=1, keepdims=True)
     loaded = jnp.where(rows.is_drone, rows.free, jnp.maximum(rows.free, released))
     loads_then = jnp.where(rows.is_drone, loaded, jnp.maximum(loaded, _released(parcels, incoming)))
-    path = sums(jnp.where(index <= count, arc + rows.stop_time + followed_by(loads_then[:, 0], returns), 0.0))[:, :-1]
-    flown = jnp.where(rows.is_drone & (stops[DUE] > rows.free), stops[DUE] + rows.stop_time + home, 0.0)
+    service = jnp.where(index == 0, rows.loading, rows.stop_time)
+    path = sums(jnp.where(index <= count, arc + service + followed_by(loads_then[:, 0], returns), 0.0))[:, :-1]
+    flown = jnp.where(rows.is_drone & (stops[DUE] > rows.free), stops[DUE] + rows.loading + home, 0.0)
     opens = jnp.maximum(stops[EARLIEST], flown)
     start = path - jnp.minimum(least_until(path - jnp.where(exists, opens, -FAR)), 0.0)
-    leave = followed_by((loads_then + rows.stop_time)[:, 0], start + rows.stop_time + returns)
+    leave = followed_by((loads_then + rows.loading)[:, 0], start + rows.stop_time + returns)
     end = jnp.where(rows.is_drone, rows.home_by, jnp.minimum(rows.home_by, leave[:, :1] + rows.max_trip))
 
     load, flight = jnp.where(exists, -stops[LOAD], 0.0), home + rows.stop_time
@@ -282,7 +284,7 @@ def _scheduled(parcels: Parcels, rows: Vehicles, orders: jax.Array, incoming: ja
     latest = jnp.where(is_end, end, least_from(bound - ahead) + ahead)
     travel = jnp.where(rows.is_drone[:, 0], 2.0 * jnp.sum(home, axis=1), jnp.sum(arc, axis=1))
     legal = (index <= count) & (count < size)
-    between = jnp.where(rows.is_drone & (index < count), rows.turnaround + rows.stop_time, 0.0)
+    between = jnp.where(rows.is_drone & (index < count), rows.turnaround + rows.loading, 0.0)
     trip_load = jnp.where(rows.is_drone, 0.0, loads)[:, :1]
     waits = (loads_then > loaded)[:, 0]
     return _Schedule(before, after, arc, leave, latest, legal, between, trip_load, travel, is_kept, waits)
@@ -304,7 +306,7 @@ def _inserted(
     stop = jnp.take(parcels.stops, incoming, axis=1, mode="clip")[:, :, None]
     way_there, way_on = distance(plans.before, stop[:2]) * rows.pace, distance(plans.after, stop[:2]) * rows.pace
     way_on = jnp.where(rows.is_drone, way_there + plans.arc, way_on)
-    leave = jnp.maximum(plans.leave, stop[DUE] + rows.stop_time)
+    leave = jnp.maximum(plans.leave, stop[DUE] + rows.loading)
     begin = jnp.maximum(stop[EARLIEST], leave + way_there)
     fits = (
         (plans.is_kept | ~plans.waits)[:, None]

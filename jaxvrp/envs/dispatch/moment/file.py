@@ -18,7 +18,7 @@ from jaxvrp.envs.dispatch.problem.day_file import (
     NamedDay,
     parse_day,
 )
-from jaxvrp.envs.dispatch.problem.instance import MINUTES_PER_HOUR, Instance, as_float32, slack_of
+from jaxvrp.envs.dispatch.problem.instance import MINUTES_PER_HOUR, Instance, as_float32, latest_return_of, slack_of
 from jaxvrp.envs.dispatch.routes.plans import DEADLINE, LOAD, REQUEST, Plans, Prepared, begin, leaves, prepare, way_home
 from jaxvrp.envs.dispatch.routes.schedule import rescheduled
 from jaxvrp.envs.dispatch.rules import State
@@ -275,7 +275,7 @@ def _granted(moment: Moment) -> Moment:
         return moment
     home, trip = homecomings(prepared, plans)
     fleet = prepared.fleet.replace(
-        horizon=jnp.maximum(prepared.fleet.horizon, home.max(axis=-1)),
+        home_by=jnp.maximum(prepared.fleet.latest_return, home.max(axis=-1)),
         max_trip=jnp.maximum(prepared.fleet.max_trip, trip.max(axis=-1)),
     )
     return moment.replace(prepared=prepared.replace(fleet=fleet))
@@ -300,7 +300,7 @@ def late(moment: Moment) -> list[tuple[str, str]]:
 def _late_home(moment: Moment, v: int, name: str) -> list[str]:
     instance, found = moment.day.instance, list[str]()
     home, trip = map(np.asarray, homecomings(moment.prepared, moment.plans))
-    if (last := home[v].max()) > instance.horizon + 2 * slack_of(instance):
+    if (last := home[v].max()) > latest_return_of(instance, v) + 2 * slack_of(instance):
         found.append(f"{name} is home at {moment.day.clock_time(last):.13g}, after the horizon")
     if (trip[v] > instance.max_trip[v] + 2 * slack_of(instance)).any():
         found.append(f"{name} makes a longer trip than its max_trip")
@@ -312,6 +312,6 @@ def homecomings(prepared: Prepared, plans: Plans) -> tuple[jax.Array, jax.Array]
 
     0 where there is no stop. The last stop of a trip has the most, since ways are straight.
     """
-    left = leaves(prepared, plans) + prepared.fleet.stop_time[:, None]
+    left = leaves(prepared, plans) + prepared.fleet.minutes_to_load[:, None]
     home = plans.start + prepared.fleet.stop_time[:, None] + way_home(prepared, plans)
     return jnp.where(plans.present, home, 0.0), jnp.where(plans.present, home - left, 0.0)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from jaxvrp.envs.dispatch.problem.instance import MINUTES_PER_HOUR, Instance, slack_of
+from jaxvrp.envs.dispatch.problem.instance import MINUTES_PER_HOUR, Instance, latest_return_of, slack_of
 
 MOST_ORDERS = 20_000
 """Orders that are tried at most, in half a second or so."""
@@ -120,7 +120,8 @@ def _driven(day: Instance, course: Course) -> tuple[float, float, float]:
     aboard = course.aboard
     if day.depot is not None:
         aboard, here = -sum(loads), np.asarray(day.depot)
-        time = max(time, *(float(day.pickup_earliest[request]) for request, _ in course.calls)) + stop_time
+        time = max(time, *(float(day.pickup_earliest[request]) for request, _ in course.calls))
+        time += float(day.minutes_to_load[v])
     left, most = time, aboard
     for (request, is_pickup), load in zip(course.calls, loads, strict=True):
         end = "pickup" if is_pickup else "dropoff"
@@ -133,7 +134,7 @@ def _driven(day: Instance, course: Course) -> tuple[float, float, float]:
     if day.depot is None:
         return time, late, travel
     way = pace * math.dist(here, day.depot)
-    late += _over(day, time + way, day.horizon) + _over(day, time + way - left, day.max_trip[v])
+    late += _over(day, time + way, latest_return_of(day, v)) + _over(day, time + way - left, day.max_trip[v])
     return time + way + float(day.turnaround[v]), late, travel + way
 
 

@@ -57,8 +57,10 @@ VEHICLE = object_of_only(
         "start": PLACE,
         "detour": number_from(1),
         "stop_time": NOT_NEGATIVE,
+        "loading_time": NOT_NEGATIVE,
         "turnaround": NOT_NEGATIVE,
         "max_trip": POSITIVE,
+        "home_by": NOT_NEGATIVE,
         "is_drone": boolean,
     },
 )
@@ -234,9 +236,21 @@ def parse_day(content: Mapping[str, Any]) -> NamedDay:
             horizon=content["horizon"] * minutes,
             area=np.asarray(content["area"]) * km if "area" in content else _around(starts, pickups, places),
             travel_seed=content.get("travel_seed"),
+            **_limits_of_some(vehicles, content["horizon"], minutes),
         )
     names = _names("request", requests), _names("vehicle", vehicles)
     return NamedDay.counted(instance, *names, minutes=minutes, name=content.get("name", ""))
+
+
+def _limits_of_some(vehicles: Sequence[Mapping[str, Any]], horizon: float, minutes: float) -> dict[str, np.ndarray]:
+    """Numbers, in minutes, that a day has only if one of its vehicles has them; others have what holds without."""
+    found = {
+        "loading_time": [entry.get("loading_time", entry.get("stop_time", 0.0)) for entry in vehicles],
+        "home_by": [entry.get("home_by", horizon) for entry in vehicles],
+    }
+    return {
+        name: np.asarray(values) * minutes for name, values in found.items() if any(name in entry for entry in vehicles)
+    }
 
 
 def _refuse_wrong_places(field: str, entries: Sequence[Mapping[str, Any]], place: str, depot: Any) -> None:
@@ -269,7 +283,7 @@ def unservable(named: NamedDay) -> dict[str, str]:
     day = jax.tree.map(np.asarray, named.instance)
     way = MINUTES_PER_HOUR * day.detour / day.speed * np.linalg.norm(day.pickup - day.dropoff, axis=-1)[:, None]
     pickup = np.broadcast_to(np.maximum(day.arrival, day.pickup_earliest)[:, None], way.shape)
-    dropoff = np.maximum(pickup + day.stop_time + way, day.dropoff_earliest[:, None])
+    dropoff = np.maximum(pickup + day.minutes_to_load + way, day.dropoff_earliest[:, None])
     limits = [  # what each vehicle comes to, the limit of it, and words
         (np.broadcast_to(day.load[:, None], way.shape), day.capacity, "its load is above every capacity"),
         (pickup, day.pickup_deadline[:, None], "it can't be picked up before {}, and its deadline is {}"),
@@ -278,7 +292,7 @@ def unservable(named: NamedDay) -> dict[str, str]:
     if day.depot is not None:
         limits[1] = (2 * way + day.stop_time, day.max_trip, "its trip is longer than every max_trip")
         limits.append(
-            (dropoff + day.stop_time + way, day.horizon, "no vehicle is home before {}, after the horizon, {}")
+            (dropoff + day.stop_time + way, day.latest_return, "no vehicle is home before {}, after the horizon, {}")
         )
     can, found = np.broadcast_to(day.capacity > 0, way.shape), {}
     for reached, limit, words in limits:

@@ -38,15 +38,18 @@ def travel_seed(key: jax.Array, travel_noise: float) -> jax.Array | None:
     return jax.random.randint(jax.random.fold_in(key, 1), (), 0, LARGEST_WHOLE, jnp.int32)
 
 
-def day_of(arrival: jax.Array, **arrays: Any) -> Instance:
-    """A day of loads of 1; what arrives at inf is void, and its numbers are finite."""
+def day_of(arrival: jax.Array, preparation: float = 0.0, **arrays: Any) -> Instance:
+    """A day of loads of 1; what arrives at inf is void, and its numbers are finite.
+
+    With a time of `preparation`, static, pickups are no earlier than that after the arrival.
+    """
     exists = jnp.isfinite(arrival)
     numbers = {name: arrays.pop(name) for name in ("value", "pickup", "dropoff", "pickup_deadline", "dropoff_deadline")}
     shaped = {name: jnp.where(exists.reshape(-1, *[1] * (a.ndim - 1)), a, 0.0) for name, a in numbers.items()}
     return Instance(
         arrival=arrival,
         load=exists.astype(jnp.int32),
-        pickup_earliest=jnp.zeros_like(arrival),
+        pickup_earliest=jnp.where(exists, arrival + preparation, 0.0) if preparation else jnp.zeros_like(arrival),
         dropoff_earliest=jnp.zeros_like(arrival),
         **shaped,
         **arrays,

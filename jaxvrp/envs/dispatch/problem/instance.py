@@ -62,14 +62,16 @@ class Instance(struct.PyTreeNode):
         speed: `f[V]`, km/h.
         detour: `f[V]`, kilometres to travel for each straight one.
         capacity: `i32[V]`, the load that it can hold; 0 is padding.
-        stop_time: `f[V]`, of each pickup and drop-off, and of loading at the depot.
+        stop_time: `f[V]`, of each pickup and drop-off, and of loading at the depot without `loading_time`.
         turnaround: `f[V]`, at the depot after a trip, before it loads again; without one, 0.
         max_trip: `f[V]`, longest time from leaving the depot to being back; inf for none, and without a depot.
         is_drone: `bool[V]`, whether it carries its parcels one after the other.
-        horizon: `f[]`, the end of the day; vehicles with a depot are home by then.
+        horizon: `f[]`, the end of the day; vehicles with a depot are home by then, unless `home_by` says otherwise.
         area: `f[2, 2]`, the least and the greatest corner of the region that is served.
         depot: `f[2]`, where all trips begin and end; None where passengers are moved between places.
         travel_seed: `i32[]`, what `travel_noise` draws times of legs from, at least 0; None is 0.
+        loading_time: `f[V]`, of loading at the depot, however many parcels; None is `stop_time`.
+        home_by: `f[V]`, when each vehicle with a depot is home at the latest; None is the horizon.
     """
 
     arrival: Any
@@ -93,6 +95,18 @@ class Instance(struct.PyTreeNode):
     area: Any
     depot: Any = None
     travel_seed: Any = None
+    loading_time: Any = None
+    home_by: Any = None
+
+    @property
+    def minutes_to_load(self) -> Any:
+        """`f[V]`, of loading at the depot."""
+        return self.stop_time if self.loading_time is None else self.loading_time
+
+    @property
+    def latest_return(self) -> Any:
+        """`f[V]` or `f[]`, when each vehicle with a depot is home at the latest."""
+        return self.horizon if self.home_by is None else self.home_by
 
     @property
     def max_requests(self) -> int:
@@ -127,6 +141,8 @@ SCHEMA: Schema = {
     "area": ArrayField(None, (2, 2), origin="map"),
     "depot": ArrayField(None, (2,), optional=True, origin="map"),
     "travel_seed": ArrayField(kind=int, optional=True),
+    "loading_time": ArrayField("vehicles", optional=True),
+    "home_by": ArrayField("vehicles", padding="first row", optional=True, origin="clock"),
 }
 
 WORDS = FileWords(content="a day", entry="day", remedy="give a file that jaxvrp.envs.dispatch.save wrote")
@@ -160,7 +176,7 @@ def make_instance(
         depot: `[2]`, or None.
         others: `load` (1), `value` (1), `pickup_earliest`, `dropoff_earliest` (0), `detour` (1), `stop_time` (0),
             `turnaround` (0), `max_trip` (inf), `is_drone` (false), `area` (around the vehicles' starts, 5 km each way),
-            `travel_seed` (none).
+            `travel_seed`, `loading_time`, `home_by` (none).
 
     Raises:
         ValueError: what is wrong, of which request or vehicle, and the remedy; see `check`.
@@ -171,7 +187,8 @@ def make_instance(
     middle = np.asarray(start, np.float64).reshape(-1, 2).mean(axis=0) if vehicles else home
     of_requests = {"load": 1, "value": 1, "pickup_earliest": 0, "dropoff_earliest": 0}
     of_vehicles = {"detour": 1, "stop_time": 0, "turnaround": 0, "max_trip": np.inf, "is_drone": 0}
-    unknown = sorted(others.keys() - of_requests.keys() - of_vehicles.keys() - {"area", "travel_seed"})
+    lacking = ("travel_seed", "loading_time", "home_by")
+    unknown = sorted(others.keys() - of_requests.keys() - of_vehicles.keys() - {"area", *lacking})
     if unknown:
         raise ValueError(f"a day has no field '{unknown[0]}'; give those of jaxvrp.envs.dispatch.Instance")
     values = {
@@ -188,8 +205,9 @@ def make_instance(
         "horizon": horizon,
         "area": others.get("area", [middle - 5.0, middle + 5.0]),
     }
-    optional = {"depot": depot, "travel_seed": others.get("travel_seed")}
-    values |= {name: value for name, value in optional.items() if value is not None}
+    optional = {"depot": depot, **{name: others.get(name) for name in lacking}}
+    given = {name: value for name, value in optional.items() if value is not None}
+    values |= {n: np.broadcast_to(v, (vehicles,)) if SCHEMA[n].axis else v for n, v in given.items()}
     schema = {name: field for name, field in SCHEMA.items() if name in values}
     arrays = number_arrays(values, "a day")
     instance = Instance(**stored_arrays(schema, arrays, "has a fraction; loads are counted in whole numbers"))
@@ -234,21 +252,28 @@ def _check_fleet(instance: Instance) -> None:
         number = getattr(instance, name)
         valid = (number >= LEAST) & (np.isfinite(number) | (name == "max_trip"))
         refuse_where(~valid, f"{name} of vehicle {{}} is not above 0")
-    for name in ("stop_time", "turnaround"):
-        number = getattr(instance, name)
-        refuse_where(
-            ~(np.isfinite(number) & (number >= 0)), f"{name} of vehicle {{}} is not 0 or more; give 0 for none"
-        )
+    for name in ("stop_time", "turnaround", "loading_time", "home_by"):
+        if (number := getattr(instance, name)) is not None:
+            wrong = ~(np.isfinite(number) & (number >= 0))
+            refuse_where(wrong, f"{name} of vehicle {{}} is not 0 or more; give 0 for none")
     if instance.depot is None:
-        remedy = "of vehicle {} is of trips from a depot, and there is none; leave it out, or give a depot"
-        refuse_where(instance.turnaround > 0, f"turnaround {remedy}")
-        refuse_where(np.isfinite(instance.max_trip), f"max_trip {remedy}")
+        _refuse_trips(instance)
     if not (np.isfinite(instance.horizon) and instance.horizon >= LEAST):
         raise ValueError(f"horizon is {instance.horizon}; it must be a number above 0, in minutes")
     if instance.travel_seed is not None and instance.travel_seed < 0:
         raise ValueError(f"travel_seed is {instance.travel_seed}; give 0 or more")
     if not (np.isfinite(instance.area).all() and (instance.area[0] < instance.area[1]).all()):
         raise ValueError("area is not two corners, the least and the greatest; give [[x, y], [x, y]]")
+
+
+def _refuse_trips(instance: Instance) -> None:
+    """Refuse limits of trips on a day without a depot."""
+    remedy = "of trips from a depot, and there is none; leave it out, or give a depot"
+    refuse_where(instance.turnaround > 0, f"turnaround of vehicle {{}} is {remedy}")
+    refuse_where(np.isfinite(instance.max_trip), f"max_trip of vehicle {{}} is {remedy}")
+    for name in ("loading_time", "home_by"):
+        if getattr(instance, name) is not None:
+            raise ValueError(f"{name} is {remedy}")
 
 
 def _check_requests(instance: Instance) -> None:
@@ -280,6 +305,11 @@ def _check_requests(instance: Instance) -> None:
         refuse_where(
             too_strict, "pickup_deadline of request {} can't be kept: parcels have none at the depot; leave it out"
         )
+
+
+def latest_return_of(instance: Instance, v: int) -> float:
+    """When vehicle v of one day of NumPy arrays is home at the latest."""
+    return float(np.broadcast_to(instance.latest_return, instance.capacity.shape)[v])
 
 
 def minute_of(instance: Instance) -> Any:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from jaxvrp.envs.dispatch.problem.instance import MINUTES_PER_HOUR, Instance, slack_of
+from jaxvrp.envs.dispatch.problem.instance import MINUTES_PER_HOUR, Instance, latest_return_of, slack_of
 
 
 class Stop(NamedTuple):
@@ -228,7 +228,7 @@ def _check_trips(day: Instance, v: int, stops: list[Stop], factors: Iterator[flo
         on_trip = [stop for stop in stops if stop.trip == trip]
         where, here = f"vehicle {v}, trip {trip}", np.asarray(day.depot)
         loads = on_trip[0].departs
-        leaves = time = loads + float(day.stop_time[v])
+        leaves = time = loads + float(day.minutes_to_load[v])
         if loads < free - tolerance:
             findings.add("time", where)
         if loads < max(day.pickup_earliest[stop.request] for stop in on_trip) - tolerance:
@@ -250,7 +250,7 @@ def _check_trips(day: Instance, v: int, stops: list[Stop], factors: Iterator[flo
         travel, time = travel + way, time + way
         if time - leaves > day.max_trip[v] + tolerance:
             findings.add("trip", where)
-        if time > day.horizon + tolerance:
+        if time > latest_return_of(day, v) + tolerance:
             findings.add("horizon", where)
         free = time + float(day.turnaround[v])
     return travel

@@ -134,7 +134,8 @@ def _offer_deliveries(prepared: Prepared, plans: Plans, request: Request) -> Off
     begin, pushed = at_position(position, fit.begin), at_position(position, fit.reach - at.path)
     is_before = index_of(plans.start.shape[-1]) < position[:, None]
     moved = _pushed(plans, at, jnp.where(is_before, at.shifted[:, None], pushed[:, None]))
-    loads = jnp.where(instance.is_drone, at_position(position, at.leave), at.leave[:, 0]) - instance.stop_time
+    loads = jnp.where(instance.is_drone, at_position(position, at.leave), at.leave[:, 0])
+    loads -= instance.minutes_to_load
     end = plans.num_stops
     home_slack = at_position(end, at.latest) - jnp.maximum(
         at_position(end, at.leave + at.arc), pushed + at_position(end, at.path)

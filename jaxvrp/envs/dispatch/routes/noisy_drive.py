@@ -106,7 +106,7 @@ def drive(prepared: Prepared, plans: Plans, until: jax.Array) -> Drive:
             time, expected = jnp.maximum(time, released), jnp.maximum(expected, released)
             loaded = jnp.where(loads, time, before.loaded)
             place = jnp.where(loads, instance.depot[:, None], place)
-            time, expected = (jnp.where(loads, free + instance.stop_time, free) for free in (time, expected))
+            time, expected = (jnp.where(loads, free + instance.minutes_to_load, free) for free in (time, expected))
         arrival, minutes, expected = _leg(prepared, place, stop[:2], factor, time, expected, until)
         start, expected_start = jnp.maximum(stop[EARLIEST], arrival), jnp.maximum(stop[EARLIEST], expected)
         time, expected = start + instance.stop_time, expected_start + instance.stop_time
@@ -239,10 +239,10 @@ def _known(
     late_trip = jnp.zeros_like(is_home)
     if instance.depot is not None:
         wait = jnp.sum(jnp.where(served, driven.departs - driven.stops[DUE], 0.0))
-        length = driven.home - driven.departs - instance.stop_time[:, None]
-        late_trip = is_home & (
-            (driven.home > instance.horizon + granted) | (length > instance.max_trip[:, None] + granted)
-        )
+        length = driven.home - driven.departs - instance.minutes_to_load[:, None]
+        home_by = jnp.broadcast_to(instance.latest_return, instance.max_trip.shape)
+        is_late_home = driven.home > home_by[:, None] + granted
+        late_trip = is_home & (is_late_home | (length > instance.max_trip[:, None] + granted))
     late = driven.start - driven.stops[DEADLINE]
     is_late = served & (late > granted)
     minutes = jnp.sum(jnp.where(is_late, late, 0.0))

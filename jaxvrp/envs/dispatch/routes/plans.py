@@ -63,7 +63,7 @@ class Prepared(struct.PyTreeNode):
     """A day and what follows from it.
 
     Attributes:
-        fleet: the day without its requests. Where vehicles are late already, `horizon` may be one for each, `f32[V]`.
+        fleet: the day without its requests.
         pace: `f32[V]`, minutes for a straight kilometre, as planned.
         capacity: `f32[V]`.
         table: `f32[R, 11]`, the numbers of each request, see `COLUMNS`.
@@ -315,7 +315,7 @@ def _fly_home(
     left = left.replace(free=jnp.maximum(free, now))  # also if it waits for a parcel, which may go to another vehicle
     loaded = jnp.where(begun, leaves(prepared, plans) - plans.stops[DUE], 0.0)
     delay = jnp.where(begun, plans.start - plans.stops[DUE], 0.0)
-    late_home = any_begun & (home > instance.horizon + 2 * prepared.slack)
+    late_home = any_begun & (home > instance.latest_return + 2 * prepared.slack)
     broken = jnp.sum(_late(prepared, plans, begun), dtype=jnp.float32) + jnp.sum(late_home, dtype=jnp.float32)
     by_drone = jnp.sum(begun & instance.is_drone[:, None], dtype=jnp.float32)
     return left, Begun(jnp.sum(loaded), jnp.sum(delay), by_drone, broken, jnp.zeros_like(free))

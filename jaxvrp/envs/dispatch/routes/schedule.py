@@ -109,7 +109,7 @@ def positions(prepared: Prepared, plans: Plans, released: jax.Array | None = Non
         if released is not None:
             leave, shifted = _waiting(prepared, plans, released, leave, arc, path)
         began = at_position(jnp.where(instance.is_drone, plans.num_stops, 0), leave)
-        end = jnp.minimum(instance.horizon, began + instance.max_trip)[:, None]
+        end = jnp.minimum(instance.latest_return, began + instance.max_trip)[:, None]
         if prepared.factors is not None:
             is_on_trip = ~instance.is_drone[:, None] & (count > 0)
             end = jnp.where(is_on_trip, jnp.maximum(end, at_position(plans.num_stops, home)[:, None]), end)
@@ -143,7 +143,7 @@ def _after_loading(prepared: Prepared, plans: Plans, leave: jax.Array) -> jax.Ar
     is_drone, index = instance.is_drone[:, None], index_of(leave.shape[-1])
     back = plans.start + stop_time + way_home(prepared, plans) + instance.turnaround[:, None]
     loads = followed_by(loads_at(plans), back)
-    return jnp.where(is_drone | (index == 0), loads + stop_time, leave)
+    return jnp.where(is_drone | (index == 0), loads + instance.minutes_to_load[:, None], leave)
 
 
 def _waiting(
@@ -153,7 +153,7 @@ def _waiting(
 
     All stops of a trip are later if it has to wait for it. A drone first flies what it got before.
     """
-    is_drone, loaded = prepared.fleet.is_drone, released + prepared.fleet.stop_time
+    is_drone, loaded = prepared.fleet.is_drone, released + prepared.fleet.minutes_to_load
     waits = ~is_drone & (released > loads_at(plans))
     shifted = jnp.where(waits, loaded + arc[:, 0], -jnp.inf)
     after_waiting = jnp.where(is_drone[:, None], loaded[:, None], shifted[:, None] + path - arc)
@@ -180,12 +180,13 @@ def rescheduled(prepared: Prepared, plans: Plans) -> Plans:
     first = at.leave[:, 0] + at.arc[:, 0]
     if instance.depot is not None:
         way = way_home(prepared, plans)
-        cycle = 2.0 * instance.stop_time[:, None] + instance.turnaround[:, None] + way
+        loading = instance.minutes_to_load
+        cycle = (instance.stop_time + loading + instance.turnaround)[:, None] + way
         gap = jnp.concatenate([jnp.zeros_like(way[:, :1]), cycle[:, :-1] + way[:, 1:]], axis=-1)
         is_drone = instance.is_drone[:, None]
         path = jnp.where(is_drone, sums(jnp.where(present, gap, 0.0)), path)
-        first = jnp.where(instance.is_drone, plans.free + instance.stop_time + way[:, 0], first)
-        flown = plans.stops[DUE] + instance.stop_time[:, None] + way
+        first = jnp.where(instance.is_drone, plans.free + loading + way[:, 0], first)
+        flown = plans.stops[DUE] + loading[:, None] + way
         opens = jnp.where(is_drone, jnp.maximum(opens, flown), opens)
     earliest = jnp.maximum(opens, followed_by(first, jnp.zeros_like(path[:, 1:])))
     start = path - least_until(path - earliest)
