@@ -39,6 +39,18 @@ def travel_times(instance: Instance, distance: np.ndarray) -> np.ndarray:
     return np.round(time) if instance.round_travel_time else time
 
 
+def ways(instance: Instance) -> tuple[np.ndarray, np.ndarray]:
+    """Float32 lengths and times [N+1, N+1] from each node (row) to each: straight, or along the streets of a matrix."""
+    locs = np.asarray(instance.locs)
+    if instance.travel_time is None:
+        length = distances(locs[:, None], locs[None])
+        return length, travel_times(instance, length)
+    time = np.asarray(instance.travel_time, np.float32)
+    given = instance.travel_distance
+    length = time * np.float32(instance.vehicle_speed) if given is None else np.asarray(given, np.float32)
+    return length, np.round(time) if instance.round_travel_time else time
+
+
 def feasible_schedule(instance: Instance, nodes: Sequence[int], slack: float) -> bool:
     """Whether service times exist that keep every limit on a vehicle's sequence; exact, by difference constraints.
 
@@ -49,8 +61,7 @@ def feasible_schedule(instance: Instance, nodes: Sequence[int], slack: float) ->
     order = np.asarray(nodes, np.intp)
     fields = (instance.earliest, instance.deadline, instance.service_time)
     early, late, service = (np.asarray(field, np.float64)[order] for field in fields)
-    locs = np.asarray(instance.locs)[order]
-    gap = service[:-1] + travel_times(instance, distances(locs[:-1], locs[1:]))
+    gap = service[:-1] + ways(instance)[1][order[:-1], order[1:]]
     place = {int(node): index for index, node in enumerate(order) if node}
     delivered = [node for node in place if node % 2 == 0 and node - 1 in place]
     longest = [(place[node - 1], place[node], instance.max_ride_time + service[place[node - 1]]) for node in delivered]
@@ -82,11 +93,10 @@ def tight_windows(instance: Instance) -> tuple[np.ndarray, np.ndarray]:
     Rounded, a detour may be quicker than the direct way, which then bounds nothing.
     """
     early, late, service = (np.array(x) for x in (instance.earliest, instance.deadline, instance.service_time))
-    longest = instance.max_ride_time
+    longest, times = instance.max_ride_time, ways(instance)[1]
 
     def way(a: int, b: int) -> np.float32:
-        length = distances(np.asarray(instance.locs[a]), np.asarray(instance.locs[b]))
-        return np.float32(0 if instance.round_travel_time else travel_times(instance, length))
+        return np.float32(0 if instance.round_travel_time else times[a, b])
 
     def cut(node: int, first: np.float32, last: np.float32) -> None:
         early[node], late[node] = max(early[node], first), min(late[node], last)
@@ -175,15 +185,15 @@ class NumpyDarp:
             ValueError: the instance is larger than the environment.
         """
         kinds = {"demand": np.int64, "capacity": np.int64, "round_travel_time": np.bool_}
-        arrays: dict[str, Any] = {k: np.asarray(v, kinds.get(k, np.float32)) for k, v in vars(instance).items()}
+        arrays: dict[str, Any] = {
+            k: np.asarray(v, kinds.get(k, np.float32)) for k, v in vars(instance).items() if v is not None
+        }
         self.instance = pad(Instance(**arrays), self.num_nodes, self.num_agents)
         finite = self.instance.deadline[np.isfinite(self.instance.deadline)]
         if self.tighten:
             earliest, deadline = tight_windows(self.instance)
             self.instance = self.instance.replace(earliest=earliest, deadline=deadline)
-        locs = self.instance.locs
-        self._distance = distances(locs[:, None], locs[None])
-        self._travel = travel_times(self.instance, self._distance)
+        self._distance, self._travel = ways(self.instance)
         self._real = self.instance.demand != 0
         self._num_requests = int(np.count_nonzero(self._real[1::2]))
         self._prepare_observation(finite)
@@ -322,8 +332,15 @@ class NumpyDarp:
         given = self.instance
         offset = given.locs - given.locs[0]
         extent = np.abs(offset[self._real]).max(initial=0)
-        longest = min(given.max_route_duration, (self.num_nodes + 1) * extent / given.vehicle_speed)
-        self._size = extent or np.float32(1)
+        self._size = self._span = extent or np.float32(1)
+        self._pace = self._size / given.vehicle_speed
+        if given.travel_time is not None:
+            pairs = self._real | (self._index == 0)
+            pairs = pairs[:, None] & pairs
+            line = distances(given.locs[:, None], given.locs[None])[pairs].sum()
+            share = line / self._size if line > 0 else np.float32(pairs.sum())
+            self._span, self._pace = self._distance[pairs].sum() / share, given.travel_time[pairs].sum() / share
+        longest = min(given.max_route_duration, (self.num_nodes + 1) * (self._pace if extent else 0))
         last = given.deadline[0] if np.isfinite(given.deadline[0]) else finite.max() if finite.size else longest
         self._horizon = np.float32(last) if last > 0 else np.float32(1)
         self._most = np.float32(max(given.capacity.max(), 1))
@@ -349,10 +366,10 @@ class NumpyDarp:
             np.count_nonzero(~self.visited[1::2]) / requests,
             np.count_nonzero(self._onboard()) / requests,
             *(given.locs[self.current_node] - given.locs[0]) / self._size,
-            self._size / (given.vehicle_speed * horizon),
+            self._pace / horizon,
             *np.minimum((given.max_ride_time, given.max_route_duration), horizon) / horizon,
             self.action_mask()[0],
-            self._distance[self.current_node, 0] / self._size,
+            self._distance[self.current_node, 0] / self._span,
             np.clip((given.deadline[0] - arrival[0]) / horizon, -1, 1),
         )
         return np.array(context, np.float32)
@@ -373,7 +390,7 @@ class NumpyDarp:
         given, row, onboard = self.instance, self._fixed.copy(), self._onboard()
         arrival, start, departure = self._timing()
         row[:, 6] = self.action_mask()
-        row[:, 7] = self._distance[self.current_node] / self._size
+        row[:, 7] = self._distance[self.current_node] / self._span
         row[:, 8] = start - self.current_time
         row[:, 9] = given.deadline - arrival
         row[:, 10] = given.deadline[0] - (departure + self._travel[:, 0])

@@ -6,6 +6,8 @@ vehicle may drive there: so a matrix that is given is closed.
 
 from __future__ import annotations
 
+import math
+import warnings
 from typing import Any
 
 import jax
@@ -26,14 +28,14 @@ def matrix_of(value: Any, name: str, size: int | None = None) -> np.ndarray:
     """A matrix of ways, `f64[L, L]`, from rows of numbers; the entry at [a][b] is of the way from a to b.
 
     Args:
-        value: rows; also a NumPy array.
+        value: rows, or an array.
         name: of the field, for messages.
         size: how many locations there are; None: as many as rows.
 
     Raises:
         ValueError: it is none; one line that names the field, the row and the column, counted from 0.
     """
-    rows = value.tolist() if isinstance(value, np.ndarray) else value
+    rows = value if isinstance(value, list) else np.asarray(value).tolist()
     if not isinstance(rows, list) or not rows:
         raise ValueError(f"{name} is no matrix; give a list of rows, one for each location")
     count = len(rows) if size is None else size
@@ -52,7 +54,7 @@ def matrix_of(value: Any, name: str, size: int | None = None) -> np.ndarray:
 
 def _refuse_wrong(number: Any, name: str, at: int, to: int) -> None:
     where = f"{name}[{at}][{to}]"
-    if number is None or number != number:
+    if number is None or (isinstance(number, float) and math.isnan(number)):
         raise ValueError(f"{where} is empty: there is no way from location {at} to location {to}; give its number")
     if isinstance(number, bool) or not isinstance(number, int | float):
         raise ValueError(f"{where} is no number; give that of the way from location {at} to location {to}")
@@ -78,6 +80,42 @@ def closed(time: ArrayLike, distance: ArrayLike | None = None) -> tuple[np.ndarr
             if length is not None:
                 np.copyto(length, length[:, by, None] + length[by], where=is_better)
     return time, length, int((time < (1.0 - WIDE) * given).sum())
+
+
+def closed_streets(time: ArrayLike | None, distance: ArrayLike | None, size: int) -> dict[str, np.ndarray]:
+    """`travel_time` and `travel_distance` of an instance, as they are given, checked and closed; none without times.
+
+    Warns of ways that are clearly shorter than was given.
+
+    Raises:
+        ValueError: a matrix is wrong, see `matrix_of`; or there are distances without times.
+    """
+    if time is None:
+        if distance is not None:
+            raise ValueError("travel_distance is given without travel_time; give both, or travel_time alone")
+        return {}
+    given = {"travel_time": time} | ({} if distance is None else {"travel_distance": distance})
+    checked = [matrix_of(matrix, name, size) for name, matrix in given.items()]
+    *matrices, shortened = closed(*checked)
+    if shortened:
+        warnings.warn(
+            f"travel_time: {shortened} of {size * size - size} ways are quicker by way of other locations; these are "
+            "driven",
+            stacklevel=4,
+        )
+    return {name: matrix for name, matrix in zip(given, matrices, strict=False) if matrix is not None}
+
+
+def check_streets(time: np.ndarray | None, distance: np.ndarray | None, size: int) -> None:
+    """Refuse matrices of an instance that `closed_streets` would not give; errors as there."""
+    if time is None:
+        closed_streets(time, distance, size)
+        return
+    checked = matrix_of(time, "travel_time", size)
+    if distance is not None:
+        matrix_of(distance, "travel_distance", size)
+    if closed(checked)[2]:
+        raise ValueError("travel_time is not closed: a way is quicker by way of others; see jaxvrp.io.streets.closed")
 
 
 def drawn_detours(key: jax.Array, places: jax.Array, detour: jax.Array | float) -> jax.Array:

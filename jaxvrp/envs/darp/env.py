@@ -15,8 +15,8 @@ from jaxvrp.environment import Environment
 from jaxvrp.envs.darp import observation, rules
 from jaxvrp.envs.darp.observation import REQUEST
 from jaxvrp.envs.darp.problem.figures import figures_of
-from jaxvrp.envs.darp.problem.generator import CORDEAU_KINDS, INSTANCES, generate
-from jaxvrp.envs.darp.problem.instance import Instance, as_float32, pad
+from jaxvrp.envs.darp.problem.generator import CORDEAU_KINDS, INSTANCES, MATRIX, STRAIGHT, TRAVEL, generate
+from jaxvrp.envs.darp.problem.instance import Instance, as_float32, pad, with_streets
 from jaxvrp.envs.darp.reward import REWARDS, step_reward, unvisited_nodes
 from jaxvrp.envs.darp.rules import State
 from jaxvrp.spaces import Box, ByKind, ByRole, Discrete, EntityKind, Pointer, Role
@@ -79,6 +79,9 @@ class Darp(Environment):
     cordeau_kind: str = fields.choice(
         "mixed", CORDEAU_KINDS, help="of instances as those of Cordeau: single passengers (a), groups (b), or either"
     )
+    travel: str = fields.choice(
+        STRAIGHT, TRAVEL, help="vehicles drive straight, or along streets, by a matrix of the instance"
+    )
     vehicle_capacity: int | tuple[int, ...] = fields.size(
         5, help="what a vehicle can hold; one number, or one per vehicle", unit="passengers"
     )
@@ -97,6 +100,12 @@ class Darp(Environment):
     max_loc: float = fields.parameter(100.0, help="largest coordinate of generated nodes", unit="map units")
     horizon: float = fields.parameter(
         48.0, above=0.0, help="the depot's deadline in generated instances", unit="time units"
+    )
+    detour: float = fields.parameter(
+        0.5,
+        minimum=0.0,
+        help="with travel by matrix, how much longer a generated way is at most, each direction by itself",
+        unit="straight ways",
     )
     max_ride_time: float = fields.parameter(
         np.inf, above=0.0, maximum=np.inf, help="longest ride in generated instances, with limits", unit="time units"
@@ -155,8 +164,16 @@ class Darp(Environment):
         return generate(key, self)
 
     def init_state(self, instance: Instance) -> State:
-        """The first vehicle at the depot; a smaller instance is padded, a larger one is a ValueError."""
-        padded = pad(as_float32(instance), self.num_nodes, self.num_agents)
+        """The first vehicle at the depot; a smaller instance is padded, a larger one is a ValueError.
+
+        So is one with streets where vehicles drive straight; the other way round, straight ways are its streets.
+        """
+        if self.travel == STRAIGHT and instance.travel_time is not None:
+            raise ValueError(
+                f"the instance has travel_time, and vehicles drive straight; make it with travel='{MATRIX}'"
+            )
+        given = as_float32(instance)
+        padded = pad(given if self.travel == STRAIGHT else with_streets(given), self.num_nodes, self.num_agents)
         figures = figures_of(padded, tighten=self.limits and self.tighten)
         return rules.begin(padded, figures, limits=self.limits)
 

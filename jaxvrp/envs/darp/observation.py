@@ -101,14 +101,14 @@ def context_features(prospects: bool) -> tuple[Feature, ...]:
 def context(state: State, allowed: jax.Array, *, prospects: bool) -> jax.Array:
     """`f32[16]`, or with prospects `f32[27]`, see `context_features`; `allowed` is the mask, `bool[N+1]`."""
     instance, figures, visits = state.binding, state.figures, rules.outlook(state)
-    per_length, per_time = 1.0 / figures.extent, 1.0 / figures.horizon
+    per_extent, per_time = 1.0 / figures.extent, 1.0 / figures.horizon
     capacity = instance.capacity.astype(jnp.float32)
     is_current = jnp.arange(capacity.shape[0]) == state.current_agent
     current_capacity = jnp.sum(jnp.where(is_current, capacity, 0.0))
     waiting = ~state.vehicle_finished & ~is_current
     num_waiting = waiting.sum(dtype=jnp.float32)
     mean_waiting = jnp.sum(capacity * waiting) / jnp.maximum(num_waiting, 1.0)
-    place = (state.place - instance.locs[0]) * per_length
+    place = (state.place - instance.locs[0]) * per_extent
     numbers = [
         state.current_time * per_time,
         state.current_load / jnp.maximum(current_capacity, 1.0),
@@ -120,15 +120,22 @@ def context(state: State, allowed: jax.Array, *, prospects: bool) -> jax.Array:
         jnp.sum(rules.on_board(state), dtype=jnp.float32) / figures.num_requests,
         place[0],
         place[1],
-        figures.extent / (instance.vehicle_speed * figures.horizon),
+        _pace(state),
         jnp.minimum(instance.max_ride_time * per_time, 1.0),
         jnp.minimum(instance.max_route_duration * per_time, 1.0),
         allowed[0].astype(jnp.float32),
-        visits.distance[0] * per_length,
+        visits.distance[0] * (per_extent if figures.street_span is None else 1.0 / figures.span),
         _share(state, instance.deadline[0] - visits.arrival[0]),
     ]
     seen = jnp.stack(numbers)
     return jnp.concatenate([seen, _prospects_of_nodes(state, allowed)[:, 0]]) if prospects else seen
+
+
+def _pace(state: State) -> jax.Array:
+    figures = state.figures
+    if figures.street_pace is None:
+        return figures.extent / (state.binding.vehicle_speed * figures.horizon)
+    return figures.street_pace / figures.horizon
 
 
 def _share(state: State, time: jax.Array) -> jax.Array:
@@ -153,7 +160,7 @@ def dynamic_planes(state: State, allowed: jax.Array, *, prospects: bool) -> jax.
     instance, visits = state.binding, rules.outlook(state)
     present, waiting = ~state.visited[2::2], ~state.visited[1::2]
     aboard = rules.on_board(state)[2::2]
-    distance = visits.distance * (1.0 / state.figures.extent)
+    distance = visits.distance * (1.0 / state.figures.span)
     start = _share(state, visits.start - state.current_time)
     slack = _share(state, instance.deadline - visits.arrival)
     home = _share(state, instance.deadline[0] - visits.home)

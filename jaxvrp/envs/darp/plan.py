@@ -12,6 +12,7 @@ import numpy as np
 
 from jaxvrp.envs.darp.env import Darp
 from jaxvrp.envs.darp.problem.cordeau import from_cordeau_index, read_instances, to_cordeau_index
+from jaxvrp.envs.darp.problem.generator import MATRIX, STRAIGHT
 from jaxvrp.envs.darp.problem.inspection import warnings_of
 from jaxvrp.envs.darp.problem.instance import Instance, from_origin, prohibitive, stack
 from jaxvrp.envs.darp.problem.solution import SolutionReport, routes_to_actions, solution_report
@@ -69,6 +70,7 @@ class DarpProblems(Problems[Instance]):
         return {
             "num_nodes": problem.num_nodes,
             "num_agents": problem.num_agents,
+            "travel": STRAIGHT if problem.travel_time is None else MATRIX,
             "limits": bool(np.isfinite([problem.max_ride_time, problem.max_route_duration]).any()),
         }
 

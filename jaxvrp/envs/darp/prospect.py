@@ -4,7 +4,8 @@ After each node that the vehicle could visit next, each of eight rules completes
 next, where the distance of the stop from the depot, being a drop-off, or the length of the passenger's ride counts for
 or against the stop. Rules keep capacities and the windows of pickups; they visit urgent drop-offs first and count those
 that they reach too late. They keep neither ride limits nor the number of vehicles: the policy that reads the lengths
-learns what they are worth. A request that a rule leaves out counts as much as the extent of the instance.
+learns what they are worth. With streets, they drive straight, at the mean pace of the streets. A request that a rule
+leaves out counts as much as the extent of the instance.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ def excess(state: State, allowed: jax.Array) -> jax.Array:
         load=state.current_load.astype(jnp.float32),
         capacity=instance.capacity[state.current_agent].astype(jnp.float32),
         opening=instance.earliest[0],
-        pace=extent / instance.vehicle_speed,
+        pace=state.figures.pace(instance),
         is_rounded=jnp.asarray(instance.round_travel_time, bool),
         slack=state.figures.slack,
     )

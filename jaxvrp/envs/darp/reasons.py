@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from jaxvrp.envs.darp import rules, schedule
 from jaxvrp.envs.darp.env import ROLE, Darp
-from jaxvrp.envs.darp.problem.instance import distance, travel_time
+from jaxvrp.envs.darp.problem.instance import all_ways
 from jaxvrp.envs.darp.rules import State
 from jaxvrp.envs.darp.schedule import Outlook
 from jaxvrp.show.reasons import ALLOWED, Candidates, Cause, Reasons, first_cause
@@ -112,7 +112,7 @@ def _lateness(state: State, visits: Outlook) -> jax.Array:
     nodes, drop_off = jnp.arange(instance.num_nodes + 1), jnp.arange(2, instance.num_nodes + 1, 2)
     stop = schedule.next_stop(tour, instance, ..., visits.travel, slack)
     elapsed = (stop.elapsed + instance.service_time)[:, None]
-    way = travel_time(instance, distance(instance.locs[:, None], instance.locs[drop_off]))
+    way = all_ways(instance).time[:, drop_off]
     boards = nodes[:, None] == drop_off - 1
     ride_end = jnp.where(boards, elapsed + instance.max_ride_time + slack, tour.ride_end[drop_off])
     latest = jnp.minimum(instance.deadline[drop_off] + slack, tour.ride_end[drop_off] + tour.max_delay[drop_off])

@@ -12,7 +12,7 @@ from flax import struct
 from jaxvrp import fields
 from jaxvrp.envs.darp import schedule
 from jaxvrp.envs.darp.problem.figures import Figures
-from jaxvrp.envs.darp.problem.instance import Instance, distance, travel_time
+from jaxvrp.envs.darp.problem.instance import Instance, Way, distance, straight, street_lengths, ways_from
 from jaxvrp.envs.darp.schedule import Outlook, Schedule
 from jaxvrp.notebook import NotebookStill
 from jaxvrp.rows import rows_at
@@ -83,9 +83,8 @@ def drive(state: State, node: jax.Array, num_invalid: jax.Array) -> State:
     instance = state.binding
     nodes = jnp.arange(instance.num_nodes + 1, dtype=jnp.int32)
     is_node, goes_home = nodes == node, node == 0
-    place, depot = rows_at(instance.locs, node), instance.locs[0]
-    length = distance(state.place, place)
-    travel = travel_time(instance, length)
+    place = rows_at(instance.locs, node)
+    length, travel = _way_there(state, node, place)
     arrival = state.current_time + travel
     time = jnp.maximum(arrival, rows_at(instance.earliest, node)) + rows_at(instance.service_time, node)
     visited = state.visited | (is_node & (nodes > 0))
@@ -93,7 +92,7 @@ def drive(state: State, node: jax.Array, num_invalid: jax.Array) -> State:
     finished = state.vehicle_finished | (goes_home & (vehicles == state.current_agent))
     next_vehicle = jax.lax.argmax(~finished, 0, jnp.int32)
     served_all = visited[1:].all()
-    length += jnp.where(served_all, distance(place, depot), 0.0)
+    length += jnp.where(served_all, _length_home(instance, node, place), 0.0)
     picked_up = is_node & (nodes % 2 == 1)
     tour = state.schedule
     if tour is not None:
@@ -120,11 +119,24 @@ def drive(state: State, node: jax.Array, num_invalid: jax.Array) -> State:
     )
 
 
+def _way_there(state: State, node: jax.Array, place: jax.Array) -> Way:
+    """From where the vehicle is to a node (`i32[]`), which is at `place`."""
+    instance = state.binding
+    if instance.travel_time is None:
+        return straight(instance, distance(state.place, place))
+    return Way(*(rows_at(ways, node) for ways in ways_from(instance, state.current_node, state.place)))
+
+
+def _length_home(instance: Instance, node: jax.Array, place: jax.Array) -> jax.Array:
+    if instance.travel_time is None:
+        return distance(place, instance.locs[0])
+    return rows_at(street_lengths(instance)[:, 0], node)
+
+
 def outlook(state: State) -> Outlook:
     """What would happen next to the current vehicle, for each node that it could go to."""
     instance = state.binding
-    leg = distance(instance.locs, state.place)
-    travel = travel_time(instance, leg)
+    leg, travel = ways_from(instance, state.current_node, state.place)
     arrival = state.current_time + travel
     start = jnp.maximum(arrival, instance.earliest)
     leave = start + instance.service_time

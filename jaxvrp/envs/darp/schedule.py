@@ -26,7 +26,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from jaxvrp.envs.darp.problem.instance import Instance, distance, travel_time
+from jaxvrp.envs.darp.problem.instance import Instance, times_to, times_to_next
 from jaxvrp.rows import rows_at
 
 
@@ -120,8 +120,7 @@ def keeps_everybody(
     stop = next_stop(schedule, instance, ..., visits.travel, slack)
     elapsed = stop.elapsed + instance.service_time
 
-    def reaches(place: jax.Array, earliest: jax.Array, latest: jax.Array, ride_end: jax.Array) -> jax.Array:
-        way = travel_time(instance, distance(instance.locs, place))
+    def reaches(way: jax.Array, earliest: jax.Array, latest: jax.Array, ride_end: jax.Array) -> jax.Array:
         latest = jnp.minimum(latest, ride_end + stop.max_delay)
         return Stop(elapsed + way, ride_end, latest).admits(jnp.maximum(visits.leave + way, earliest))
 
@@ -131,14 +130,12 @@ def keeps_everybody(
     def check_passenger(loop: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         request, kept = loop
         node = 2 * request + 2
-        rows = instance.locs, instance.earliest, stop.latest, stop.ride_end
-        brought = reaches(*(rows_at(leaf, node) for leaf in rows))
+        rows = instance.earliest, stop.latest, stop.ride_end
+        brought = reaches(times_to(instance, node), *(rows_at(leaf, node) for leaf in rows))
         return after(request), kept & (brought | (nodes == node))
 
-    place, earliest, deadline = (
-        jnp.roll(leaf, -1, axis=0) for leaf in (instance.locs, instance.earliest, instance.deadline)
-    )
-    who_boards = reaches(place, earliest, deadline + slack, elapsed + instance.max_ride_time + slack)
+    earliest, deadline = (jnp.roll(leaf, -1, axis=0) for leaf in (instance.earliest, instance.deadline))
+    who_boards = reaches(times_to_next(instance), earliest, deadline + slack, elapsed + instance.max_ride_time + slack)
     # Passenger by passenger: those on board are few, and all requests at once would be too much for large instances.
     start = (after(-1), who_boards | (nodes % 2 == 0))
     return jax.lax.while_loop(lambda loop: loop[0] < requests.shape[0], check_passenger, start)[1]

@@ -14,7 +14,8 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from jaxvrp.envs.darp.problem.instance import Instance, distance, prohibitive, travel_time
+from jaxvrp.envs.darp.problem.instance import Instance, all_ways, prohibitive, travel_time
+from jaxvrp.io.limits import LEAST
 
 
 class Past(struct.PyTreeNode):
@@ -35,6 +36,7 @@ class Lanes(struct.PyTreeNode):
 
     instance: Instance  # the plans last; deadlines leave time to go home directly, ride times are inf without `limits`
     distance: jax.Array  # of all problems, `f32[I (N+1)²]`: from a to b at `origin` + a (N + 1) + b
+    time: jax.Array | None  # likewise, of ways along streets; None where they follow from distances
     origin: jax.Array  # `i32[B]`, where the distances of a plan's problem begin
     penalty: jax.Array  # `f32[B]`, of an unvisited node
     past: Past | None  # None for whole plans
@@ -52,18 +54,24 @@ def make_lanes(instances: Instance, tries: int, penalty: float | jax.Array | Non
     `penalty` of an unvisited node is `f32[]` or `f32[I tries]`; None: `prohibitive`.
     """
 
-    def prepare(instance: Instance) -> tuple[Instance, jax.Array]:
-        lengths = distance(instance.locs[:, None], instance.locs)
-        in_time = instance.deadline[0] - instance.service_time - travel_time(instance, lengths)[:, 0]
+    def prepare(instance: Instance) -> tuple[Instance, jax.Array, jax.Array]:
+        lengths, times = all_ways(instance)
+        in_time = instance.deadline[0] - instance.service_time - times[:, 0]
         longest = instance.max_ride_time if limits else jnp.full_like(instance.max_ride_time, jnp.inf)
-        return instance.replace(deadline=jnp.minimum(instance.deadline, in_time), max_ride_time=longest), lengths
+        bound = instance.replace(deadline=jnp.minimum(instance.deadline, in_time), max_ride_time=longest)
+        if instance.travel_time is not None:
+            speed = lengths.sum() / jnp.maximum(instance.travel_time.sum(), LEAST)
+            bound = bound.replace(vehicle_speed=speed, travel_time=None, travel_distance=None)
+        return bound, lengths, times
 
-    instances, lengths = jax.vmap(prepare)(instances)
-    penalty = jnp.repeat(prohibitive(instances), tries) if penalty is None else penalty
+    has_streets, unserved = instances.travel_time is not None, prohibitive(instances)
+    instances, lengths, times = jax.vmap(prepare)(instances)
+    penalty = jnp.repeat(unserved, tries) if penalty is None else penalty
     problem = jnp.repeat(jnp.arange(len(lengths), dtype=jnp.int32), tries)
     return Lanes(
         instance=jax.tree.map(lambda leaf: jnp.moveaxis(leaf[problem], 0, -1), instances),
         distance=lengths.reshape(-1),
+        time=times.reshape(-1) if has_streets else None,
         origin=problem * lengths.shape[1] ** 2,
         penalty=jnp.broadcast_to(jnp.asarray(penalty, jnp.float32), problem.shape),
         past=None,
@@ -75,6 +83,14 @@ def between(lanes: Lanes, start: jax.Array, end: jax.Array) -> jax.Array:
     """Distances from nodes to nodes, `i32[..., B]` each; one may lack the leading axis of the other."""
     index = lanes.origin + start * len(lanes.instance.demand) + end
     return lanes.distance.at[index].get(mode="promise_in_bounds")
+
+
+def time_between(lanes: Lanes, start: jax.Array, end: jax.Array, length: jax.Array) -> jax.Array:
+    """Travel times of ways whose `length` is that `between` these nodes."""
+    if lanes.time is None:
+        return travel_time(lanes.instance, length)
+    index = lanes.origin + start * len(lanes.instance.demand) + end
+    return lanes.time.at[index].get(mode="promise_in_bounds")
 
 
 def of_nodes(table: jax.Array, nodes: jax.Array) -> jax.Array:

@@ -16,8 +16,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxvrp.envs.darp.baselines.lanes import Lanes, between, of_nodes
-from jaxvrp.envs.darp.problem.instance import travel_time
+from jaxvrp.envs.darp.baselines.lanes import Lanes, between, of_nodes, time_between
 
 SHORT = 62  # nodes of a tour that fit into the smaller of two programs, which tests nearly all tours of large instances
 
@@ -45,7 +44,8 @@ def _keep(lanes: Lanes, sequence: jax.Array, begin: jax.Array, end: jax.Array, s
     nodes = of_nodes(sequence, jnp.minimum(begin + stop, len(sequence) - 1))
     nodes = jnp.where(stop < count, nodes, 0)
     service = jnp.where(nodes == 0, 0.0, of_nodes(lanes.instance.service_time, nodes))
-    gap = service + travel_time(lanes.instance, between(lanes, nodes, jnp.roll(nodes, -1, axis=0)))
+    ahead = jnp.roll(nodes, -1, axis=0)
+    gap = service + time_between(lanes, nodes, ahead, between(lanes, nodes, ahead))
 
     def drive(clock: tuple[jax.Array, jax.Array], stop: tuple[jax.Array, jax.Array]) -> Any:
         elapsed, arrival = clock
@@ -81,7 +81,8 @@ def _allowances(
     pickup = of_nodes(stop_of, jnp.maximum(nodes - 1, 0))
     left = lanes.instance.max_ride_time - (elapsed - of_nodes(elapsed + service, pickup))
     # Rounded, the way home from halfway may be longer than the rest of the tour; the environment measures that too.
-    way_home = travel_time(lanes.instance, between(lanes, nodes, jnp.zeros_like(nodes)))
+    depot = jnp.zeros_like(nodes)
+    way_home = time_between(lanes, nodes, depot, between(lanes, nodes, depot))
     home = jnp.where(lanes.instance.round_travel_time & (stop < count), elapsed + service + way_home, 0.0)
     longest = jnp.maximum(elapsed, home.max(axis=0))
     is_return = stop == count

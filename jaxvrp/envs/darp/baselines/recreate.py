@@ -5,15 +5,24 @@ Windows and capacity are exact at every insertion. Where limits are enforced, th
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from flax import struct
 
-from jaxvrp.envs.darp.baselines.lanes import Lanes, between, following, least, length_of, of_nodes, pick, where
+from jaxvrp.envs.darp.baselines.lanes import (
+    Lanes,
+    between,
+    following,
+    least,
+    length_of,
+    of_nodes,
+    pick,
+    time_between,
+    where,
+)
 from jaxvrp.envs.darp.baselines.limits import keep_limits
-from jaxvrp.envs.darp.problem.instance import travel_time
 
 MOST_TESTS = 4  # places that are tested for one request where limits are enforced, the cheapest first; then it waits
 LATEST = 1e30  # later than any time
@@ -112,7 +121,7 @@ def make_stops(lanes: Lanes, sequence: jax.Array, waiting: jax.Array) -> Stops:
     tables = (instance.earliest, instance.deadline, instance.service_time, instance.demand)
     earliest, deadline, service, demand = (of_nodes(table, sequence) for table in tables)
     length = between(lanes, sequence, following(sequence))
-    leg = travel_time(lanes.instance, length)
+    leg = time_between(lanes, sequence, following(sequence), length)
     begins, opening = is_depot, earliest
     if lanes.past is not None:
         is_here = jnp.arange(len(sequence), dtype=jnp.int32)[:, None] == lanes.past.position
@@ -158,27 +167,46 @@ class _Places(struct.PyTreeNode):
     both: jax.Array  # `f32`, distance for pickup and drop-off at once, with noise
 
 
+class _Ways(NamedTuple):
+    """Lengths and times of ways from each stop of a sequence to a node, and on from it, `f32[T, B]`."""
+
+    there: jax.Array
+    on: jax.Array
+    time_there: jax.Array
+    time_on: jax.Array
+
+
+def _both_ways(lanes: Lanes, node: jax.Array, stops: jax.Array) -> _Ways:
+    """Of a node of each plan, `i32[B]`; without streets, ways there and on are the same."""
+    on = between(lanes, node, stops)
+    time_on = time_between(lanes, node, stops, on)
+    if lanes.time is None:
+        return _Ways(on, on, time_on, time_on)
+    there = between(lanes, stops, node)
+    return _Ways(there, on, time_between(lanes, stops, node, there), time_on)
+
+
 def _all_places(lanes: Lanes, stops: Stops, request: jax.Array, noise: jax.Array) -> _Places:
     """Of a request each, `i32[B]`; `noise`, `f32[T, B]`, is added to what a drop-off costs."""
     pickup, drop_off = 2 * request + 1, 2 * request + 2
     has_room = pick(lanes.instance.demand, pickup) <= stops.room
-    from_pickup, from_drop_off = between(lanes, pickup, stops.node), between(lanes, drop_off, stops.node)
-    time_pickup, time_drop_off = travel_time(lanes.instance, from_pickup), travel_time(lanes.instance, from_drop_off)
-    boards = jnp.maximum(stops.start + stops.service + time_pickup, pick(lanes.instance.earliest, pickup))
+    pickup_ways, drop_off_ways = _both_ways(lanes, pickup, stops.node), _both_ways(lanes, drop_off, stops.node)
+    direct = between(lanes, pickup, drop_off)
+    boards = jnp.maximum(stops.start + stops.service + pickup_ways.time_there, pick(lanes.instance.earliest, pickup))
     in_time = boards <= pick(lanes.instance.deadline, pickup)
-    latest = following(stops.latest - time_drop_off) - pick(lanes.instance.service_time, drop_off)
-    from_then_on = following(from_drop_off) - stops.length + noise
+    latest = following(stops.latest - drop_off_ways.time_on) - pick(lanes.instance.service_time, drop_off)
+    from_then_on = following(drop_off_ways.on) - stops.length + noise
     place = _Places(
         boards=jnp.where(in_time & has_room, boards, jnp.inf),
-        detour=from_pickup + following(from_pickup) - stops.length,
+        detour=pickup_ways.there + following(pickup_ways.on) - stops.length,
         # No passenger rides beyond the depot.
         follows=has_room & (stops.node != 0),
-        last_leg=time_drop_off,
+        last_leg=drop_off_ways.time_there,
         latest=jnp.minimum(jnp.minimum(pick(lanes.instance.deadline, drop_off), latest), LATEST),
-        dropped=from_drop_off + from_then_on,
-        first_leg=following(time_pickup),
-        direct=travel_time(lanes.instance, between(lanes, pickup, drop_off))[None],
-        both=from_pickup + between(lanes, pickup, drop_off) + from_then_on,
+        dropped=drop_off_ways.there + from_then_on,
+        first_leg=following(pickup_ways.time_on),
+        direct=time_between(lanes, pickup, drop_off, direct)[None],
+        both=pickup_ways.there + direct + from_then_on,
     )
     return place if lanes.past is None else _after_past(lanes, stops, request, place)
 

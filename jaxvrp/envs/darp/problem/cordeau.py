@@ -77,6 +77,7 @@ def write_cordeau(path: str | os.PathLike, instance: Instance) -> None:
         "vehicles of capacity 0 (padding)": (capacity == 0).any(),
         "requests with demand 0 (padding)": (demand[1::2] == 0).any(),
         "a vehicle_speed other than 1": instance.vehicle_speed != 1,
+        "travel times along streets": instance.travel_time is not None,
         "round_travel_time": bool(instance.round_travel_time),
     }
     for name in ("deadline", "max_ride_time", "max_route_duration"):

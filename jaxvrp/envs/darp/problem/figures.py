@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from jaxvrp.envs.darp.problem.instance import Instance, distance, travel_time
+from jaxvrp.envs.darp.problem.instance import Instance, distance, street_lengths, times_to, times_to_next, travel_time
 from jaxvrp.io.arrays import unit_of
 
 SLACK = 2e-6
@@ -25,11 +25,22 @@ class Figures(struct.PyTreeNode):
     way_home: jax.Array  # `f32[N+1]`, time to drive from each node to the depot
     earliest: jax.Array  # `f32[N+1]`, of the windows that count: the instance's, or as `tightened` leaves them
     deadline: jax.Array  # `f32[N+1]`, likewise
+    street_span: jax.Array | None = None  # `f32[]`, mean length of streets for straight ways as long as `extent`; None
+    street_pace: jax.Array | None = None  # `f32[]`, mean time along them; both None without streets
 
     @property
     def slack(self) -> jax.Array:
         """`f32[]`, time that is granted on every comparison."""
         return SLACK * self.horizon
+
+    @property
+    def span(self) -> jax.Array:
+        """`f32[]`, what lengths of ways are measured by."""
+        return self.extent if self.street_span is None else self.street_span
+
+    def pace(self, instance: Instance) -> jax.Array:
+        """`f32[]`, time for a way as long as `span`."""
+        return self.extent / instance.vehicle_speed if self.street_pace is None else self.street_pace
 
     def bound(self, instance: Instance) -> Instance:
         """The instance that these are the figures of, with the windows that count."""
@@ -42,8 +53,10 @@ def figures_of(instance: Instance, *, tighten: bool = False) -> Figures:
     is_real = (jnp.arange(instance.num_nodes + 1) == 0) | (instance.demand != 0)
     offset = jnp.abs(instance.locs - instance.locs[0]).max(axis=1)
     extent = jnp.where(is_real, offset, 0.0).max()
+    span, pace = _street_figures(instance, is_real, unit_of(extent))
     finite = jnp.where(jnp.isfinite(instance.deadline), instance.deadline, 0.0)
-    longest = jnp.minimum(instance.max_route_duration, (instance.num_nodes + 1) * extent / instance.vehicle_speed)
+    of_nodes = (instance.num_nodes + 1) * (extent / instance.vehicle_speed if pace is None else pace)
+    longest = jnp.minimum(instance.max_route_duration, of_nodes)
     horizon = jnp.where(finite[0] > 0, finite[0], jnp.where(finite.max() > 0, finite.max(), longest))
     return Figures(
         extent=unit_of(extent),
@@ -51,10 +64,33 @@ def figures_of(instance: Instance, *, tighten: bool = False) -> Figures:
         capacity=jnp.maximum(instance.capacity.max(), 1).astype(jnp.float32),
         num_requests=jnp.maximum(jnp.sum(instance.demand > 0, dtype=jnp.float32), 1.0),
         num_vehicles=jnp.maximum(jnp.sum(instance.capacity > 0, dtype=jnp.float32), 1.0),
-        way_home=travel_time(instance, distance(instance.locs, instance.locs[0])),
+        way_home=_ways_home(instance),
         earliest=windows.earliest,
         deadline=windows.deadline,
+        street_span=span,
+        street_pace=pace,
     )
+
+
+def _street_figures(
+    instance: Instance, is_real: jax.Array, extent: jax.Array
+) -> tuple[jax.Array | None, jax.Array | None]:
+    """`street_span` and `street_pace`; without places, of the mean way."""
+    if instance.travel_time is None:
+        return None, None
+    pairs = is_real[:, None] & is_real
+    lines, lengths, times = (
+        jnp.sum(jnp.where(pairs, ways, 0.0))
+        for ways in (distance(instance.locs[:, None], instance.locs), street_lengths(instance), instance.travel_time)
+    )
+    share = jnp.where(lines > 0, lines / extent, jnp.sum(pairs, dtype=jnp.float32))
+    return unit_of(lengths / share), unit_of(times / share)
+
+
+def _ways_home(instance: Instance) -> jax.Array:
+    if instance.travel_time is None:
+        return travel_time(instance, distance(instance.locs, instance.locs[0]))
+    return times_to(instance, jnp.zeros((), jnp.int32))
 
 
 def tightened(instance: Instance) -> Instance:
@@ -66,11 +102,17 @@ def tightened(instance: Instance) -> Instance:
     padding stay as they are. Where travel times are rounded, a detour can take less time than the direct way, so that
     the ride time alone is used. A window that is empty afterwards belongs to a request that cannot be served.
     """
-    way_home = travel_time(instance, distance(instance.locs, instance.locs[0]))
-    direct = travel_time(instance, distance(instance.locs[1::2], instance.locs[2::2]))
+    way_home = _ways_home(instance)
+    if instance.travel_time is None:
+        direct = travel_time(instance, distance(instance.locs[1::2], instance.locs[2::2]))
+    else:
+        direct = times_to_next(instance)[1::2]
     way_home, direct = (jnp.where(instance.round_travel_time, 0.0, way) for way in (way_home, direct))
+    way_out = way_home
+    if instance.travel_time is not None:
+        way_out = jnp.where(instance.round_travel_time, 0.0, instance.travel_time[0])
     service = instance.service_time
-    earliest = jnp.maximum(instance.earliest, instance.earliest[0] + way_home)
+    earliest = jnp.maximum(instance.earliest, instance.earliest[0] + way_out)
     deadline = jnp.minimum(instance.deadline, instance.deadline[0] - service - way_home)
     ride = service[1::2] + instance.max_ride_time
     way = service[1::2] + direct

@@ -7,11 +7,16 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxvrp.envs.darp.problem.instance import Instance
+from jaxvrp.envs.darp.problem.instance import Instance, distance
+from jaxvrp.io.streets import drawn_detours
 
 INSTANCES = ("uniform", "cordeau")  # what can be generated
 CORDEAU_KINDS = ("mixed", "a", "b")
 """The sets of Cordeau: a, single passengers and short rides; b, groups; or each instance one of these."""
+
+STRAIGHT, MATRIX = "straight", "matrix"
+TRAVEL = STRAIGHT, MATRIX
+"""How vehicles drive: straight, or along streets, by a matrix of the instance."""
 
 SIDE = 10.0  # published nodes lie within this of the depot, along each axis
 OPEN = 1440.0  # a node without a window of its own is open from 0 to then, in minutes
@@ -39,9 +44,11 @@ def _cordeau(key: jax.Array, parameters: Any) -> Instance:
     service = jnp.where(is_b, demand, 3).astype(jnp.float32)
     duration = jnp.asarray(MINUTES_PER_REQUEST * count / parameters.num_agents, jnp.float32)
     has_late_window = jnp.arange(count, dtype=jnp.int32) < count // 2
-    way_home = jnp.linalg.norm(locs, axis=1)
-    ride = jnp.linalg.norm(locs[2::2] - locs[1::2], axis=1)
-    reached = way_home[1::2] + jnp.where(has_late_window, service + ride, 0.0)
+    streets, ride = _streets(key, locs, parameters), jnp.linalg.norm(locs[2::2] - locs[1::2], axis=1)
+    way_home = way_out = jnp.linalg.norm(locs, axis=1)
+    if streets is not None:
+        way_out, way_home, ride = streets[0], streets[:, 0], jnp.diagonal(streets, 1)[1::2]
+    reached = way_out[1::2] + jnp.where(has_late_window, service + ride, 0.0)
     to_do = service + way_home[2::2] + jnp.where(has_late_window, 0.0, ride + service)
     first, last = jnp.ceil(reached).astype(jnp.int32), jnp.floor(duration - to_do).astype(jnp.int32)
     begin = jax.random.randint(window_key, (count,), first, jnp.maximum(first, last) + 1, jnp.int32).astype(jnp.float32)
@@ -59,7 +66,15 @@ def _cordeau(key: jax.Array, parameters: Any) -> Instance:
         max_ride_time=jnp.where(is_b, 45.0, 30.0).astype(jnp.float32),
         max_route_duration=duration,
         round_travel_time=jnp.zeros((), jnp.bool_),
+        travel_time=streets,
     )
+
+
+def _streets(key: jax.Array, locs: jax.Array, parameters: Any) -> jax.Array | None:
+    """Lengths of random ways along streets, `f32[N+1, N+1]`, drawn beside the rest; None where ways are straight."""
+    if parameters.travel == STRAIGHT:
+        return None
+    return distance(locs[:, None], locs) + drawn_detours(jax.random.fold_in(key, 1), locs, parameters.detour)
 
 
 def _uniform(key: jax.Array, parameters: Any) -> Instance:
@@ -76,7 +91,11 @@ def _uniform(key: jax.Array, parameters: Any) -> Instance:
     demand = jax.random.randint(demand_key, (requests,), parameters.min_demand, parameters.max_demand + 1, jnp.int32)
     first_deadline, last_deadline = parameters.min_pickup_deadline, parameters.max_pickup_deadline
     pickup = jax.random.randint(pickup_key, (requests,), first_deadline, last_deadline + 1, jnp.int32)
+    streets = _streets(key, locs, parameters)
     direct = jnp.linalg.norm(locs[2::2] - locs[1::2], axis=1) / parameters.vehicle_speed
+    if streets is not None:
+        streets = streets / parameters.vehicle_speed
+        direct = jnp.diagonal(streets, 1)[1::2]
     direct = jnp.maximum(direct, 1.0)
     soonest = pickup + jnp.ceil(direct).astype(jnp.int32)
     latest = jnp.maximum(pickup + jnp.ceil(2 * direct).astype(jnp.int32), soonest + 1)
@@ -93,6 +112,7 @@ def _uniform(key: jax.Array, parameters: Any) -> Instance:
         max_ride_time=jnp.asarray(parameters.max_ride_time, jnp.float32),
         max_route_duration=jnp.asarray(parameters.max_route_duration, jnp.float32),
         round_travel_time=jnp.asarray(parameters.round_travel_time, jnp.bool_),
+        travel_time=streets,
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +20,8 @@ from jaxvrp.io import arrays
 from jaxvrp.io.arrays import ArrayField, refuse_where
 from jaxvrp.io.limits import LEAST
 from jaxvrp.io.origin import origin_of
+from jaxvrp.io.streets import check_streets, closed_streets
+from jaxvrp.rows import rows_at
 
 FORMAT = "jaxvrp-darp-1"
 
@@ -42,6 +44,9 @@ class Instance(struct.PyTreeNode):
         max_ride_time: `f[]`, from the end of the pickup's service to the start of the drop-off's; inf for none.
         max_route_duration: `f[]`, from leaving the depot to returning; inf for none.
         round_travel_time: `bool[]`, whether travel times are rounded to whole numbers, half to even.
+        travel_time: `f[N+1, N+1]`, along streets from each node to each, closed (`jaxvrp.io.streets`); None where
+            vehicles drive straight.
+        travel_distance: `f[N+1, N+1]`, along these, in map units; None: the times at `vehicle_speed`.
     """
 
     locs: Any
@@ -54,6 +59,8 @@ class Instance(struct.PyTreeNode):
     max_ride_time: Any
     max_route_duration: Any
     round_travel_time: Any
+    travel_time: Any = None
+    travel_distance: Any = None
 
     @property
     def num_nodes(self) -> int:
@@ -77,6 +84,8 @@ SCHEMA: arrays.Schema = {
     "max_ride_time": ArrayField(),
     "max_route_duration": ArrayField(),
     "round_travel_time": ArrayField(kind=bool),
+    "travel_time": ArrayField("nodes", ("nodes",), padding="first row", optional=True),
+    "travel_distance": ArrayField("nodes", ("nodes",), padding="first row", optional=True),
 }
 """Padded nodes lie at the depot, with demand 0 and without deadline."""
 
@@ -95,10 +104,13 @@ def make_instance(
     max_ride_time: float = np.inf,
     max_route_duration: float = np.inf,
     round_travel_time: bool = False,
+    travel_time: ArrayLike | None = None,
+    travel_distance: ArrayLike | None = None,
 ) -> Instance:
     """A checked problem of one's own, as NumPy arrays.
 
-    Arguments are the attributes of `Instance`, in its shapes; earliest and service times are 0 if left out.
+    Arguments are the attributes of `Instance`, in its shapes; earliest and service times are 0 if left out. Travel
+    times are closed: a way that is quicker by way of another node is driven so, and a warning says how many are.
 
     Raises:
         ValueError: what is wrong, at which node, and the remedy; see `check`.
@@ -117,7 +129,9 @@ def make_instance(
         "round_travel_time": round_travel_time,
     }
     fraction = "has a fraction; passengers are counted in whole numbers"
-    instance = Instance(**arrays.stored_arrays(SCHEMA, arrays.number_arrays(values, "an instance"), fraction))
+    values |= closed_streets(travel_time, travel_distance, np.size(demand))
+    schema = {name: field for name, field in SCHEMA.items() if name in values}
+    instance = Instance(**arrays.stored_arrays(schema, arrays.number_arrays(values, "an instance"), fraction))
     check(instance)
     return instance
 
@@ -133,7 +147,9 @@ def check(instance: Instance) -> None:
     count = np.size(instance.demand)
     if count < 3 or count % 2 == 0:
         raise ValueError(f"num_nodes is {count - 1}; it must be even and at least 2: a pickup and a drop-off a request")
-    arrays.check_shapes(SCHEMA, instance, {"nodes": count, "vehicles": max(np.size(instance.capacity), 1)})
+    schema = arrays.schema_of(SCHEMA, instance)
+    arrays.check_shapes(schema, instance, {"nodes": count, "vehicles": max(np.size(instance.capacity), 1)})
+    check_streets(instance.travel_time, instance.travel_distance, count)
     instance = jax.tree.map(np.asarray, instance)
     demand, capacity, service = instance.demand, instance.capacity, instance.service_time
     refuse_where(~np.isfinite(instance.locs).all(axis=1), "locs of node {} is not finite; give two coordinates")
@@ -164,7 +180,7 @@ def check(instance: Instance) -> None:
 
 def as_float32(instance: Instance) -> Instance:
     """The same problem as JAX arrays of the dtypes that environments compute with."""
-    return arrays.computed_arrays(SCHEMA, instance)
+    return arrays.computed_arrays(arrays.schema_of(SCHEMA, instance), instance)
 
 
 def origins_of(instance: Instance) -> dict[str, Any]:
@@ -179,7 +195,7 @@ def origins_of(instance: Instance) -> dict[str, Any]:
 
 def from_origin(instance: Instance) -> Instance:
     """The same problem, its numbers counted from `origins_of` it, so that `as_float32` keeps them."""
-    return arrays.from_origin(SCHEMA, instance, origins_of(instance))
+    return arrays.from_origin(arrays.schema_of(SCHEMA, instance), instance, origins_of(instance))
 
 
 def pad(instance: Instance, num_nodes: int, num_agents: int) -> Instance:
@@ -193,13 +209,21 @@ def pad(instance: Instance, num_nodes: int, num_agents: int) -> Instance:
             f"an instance of {instance.num_nodes} nodes and {instance.num_agents} vehicles does not fit into "
             f"num_nodes {num_nodes}, num_agents {num_agents}; make the environment with at least its sizes"
         )
-    return arrays.pad_arrays(SCHEMA, instance, {"nodes": num_nodes + 1, "vehicles": num_agents})
+    return arrays.pad_arrays(
+        arrays.schema_of(SCHEMA, instance), instance, {"nodes": num_nodes + 1, "vehicles": num_agents}
+    )
 
 
 def void_nodes_beyond(instance: Instance, count: jax.Array) -> Instance:
     """The instance with its first `count` nodes (`i32[]`, even), the others padded as by `pad`; traceable."""
     exists = jnp.arange(instance.num_nodes + 1, dtype=jnp.int32) <= count
+    streets = {
+        name: jnp.where(exists, rows, rows[:, :1])
+        for name, matrix in _streets_of(instance).items()
+        for rows in [jnp.where(exists[:, None], matrix, matrix[0])]
+    }
     return instance.replace(
+        **streets,
         locs=jnp.where(exists[:, None], instance.locs, instance.locs[0]),
         demand=jnp.where(exists, instance.demand, 0),
         earliest=jnp.where(exists, instance.earliest, 0.0),
@@ -215,8 +239,16 @@ def void_vehicles_beyond(instance: Instance, count: jax.Array) -> Instance:
 
 
 def stack(instances: Sequence[Instance]) -> Instance:
-    """A batch `[E]` of problems of any sizes, padded to the largest, as NumPy arrays."""
-    return arrays.stack_arrays(SCHEMA, instances)
+    """A batch `[E]` of problems of any sizes, padded to the largest, as NumPy arrays.
+
+    If one has streets, straight ways of the others are written as matrices, too.
+    """
+    if any(instance.travel_distance is not None for instance in instances):
+        streets = [with_streets(instance) for instance in instances]
+        instances = [instance.replace(travel_distance=street_lengths(instance)) for instance in streets]
+    elif any(instance.travel_time is not None for instance in instances):
+        instances = [with_streets(instance) for instance in instances]
+    return arrays.stack_arrays(arrays.schema_of(SCHEMA, instances[0]), instances)
 
 
 def name_of(node: int) -> str:
@@ -232,14 +264,79 @@ def distance(a: jax.Array, b: jax.Array) -> jax.Array:
 
 def prohibitive(instance: Instance) -> Any:
     """`f[...]`, a cost of an unvisited node that is above the length of every plan; leading axes make a batch."""
+    if instance.travel_time is not None:
+        longest = street_lengths(instance).max(axis=(-2, -1))
+        return (longest + (longest == 0)) * (instance.num_nodes + instance.num_agents)
     offset = instance.locs - instance.locs[..., :1, :]
     reach = (offset * offset).sum(axis=-1).max(axis=-1) ** 0.5
     return 2.0 * (reach + (reach == 0)) * (instance.num_nodes + instance.num_agents)
 
 
+class Way(NamedTuple):
+    """Ways, of any shape: their length, and how long they take."""
+
+    length: jax.Array
+    time: jax.Array
+
+
+def ways_from(instance: Instance, node: jax.Array, place: jax.Array) -> Way:
+    """From a node (`i32[]`), which is at `place`, to each, `[N+1]`."""
+    if instance.travel_time is None:
+        return straight(instance, distance(instance.locs, place))
+    length = rows_at(street_lengths(instance), node)
+    return Way(length, as_counted(rows_at(instance.travel_time, node), instance.round_travel_time))
+
+
+def times_to(instance: Instance, node: jax.Array) -> jax.Array:
+    """`f32[N+1]`, from each node to one (`i32[]`)."""
+    if instance.travel_time is None:
+        return travel_time(instance, distance(instance.locs, rows_at(instance.locs, node)))
+    return as_counted(rows_at(instance.travel_time.T, node), instance.round_travel_time)
+
+
+def times_to_next(instance: Instance) -> jax.Array:
+    """`f32[N+1]`, from each node to the one with the next number; of a pickup that is its drop-off."""
+    if instance.travel_time is None:
+        return travel_time(instance, distance(instance.locs, jnp.roll(instance.locs, -1, axis=0)))
+    return as_counted(jnp.diagonal(jnp.roll(instance.travel_time, -1, axis=1)), instance.round_travel_time)
+
+
+def all_ways(instance: Instance) -> Way:
+    """From each node of one instance to each, `[N+1, N+1]`."""
+    if instance.travel_time is None:
+        return straight(instance, distance(instance.locs[:, None], instance.locs))
+    return Way(street_lengths(instance), as_counted(instance.travel_time, instance.round_travel_time))
+
+
+def straight(instance: Instance, length: jax.Array) -> Way:
+    """Ways of such a length (any shape) in an instance without streets."""
+    return Way(length, travel_time(instance, length))
+
+
 def travel_time(instance: Instance, length: jax.Array) -> jax.Array:
-    """Time to drive a `length` (any shape) in one instance."""
+    """Time to drive a `length` (any shape) in one instance without streets."""
     return as_counted(length / instance.vehicle_speed, instance.round_travel_time)
+
+
+def street_lengths(instance: Instance) -> Any:
+    """`f[..., N+1, N+1]`, of an instance, or a batch, with streets."""
+    if instance.travel_distance is not None:
+        return instance.travel_distance
+    return instance.travel_time * instance.vehicle_speed[..., None, None]
+
+
+def with_streets(instance: Instance) -> Instance:
+    """The same problem, its straight ways as a matrix where it has none."""
+    if instance.travel_time is not None:
+        return instance
+    gap = instance.locs[:, None] - instance.locs
+    return instance.replace(travel_time=(gap * gap).sum(axis=-1) ** 0.5 / instance.vehicle_speed)
+
+
+def _streets_of(instance: Instance) -> dict[str, Any]:
+    """The matrices that there are."""
+    found = {name: getattr(instance, name) for name in ("travel_time", "travel_distance")}
+    return {name: matrix for name, matrix in found.items() if matrix is not None}
 
 
 def as_counted(time: jax.Array, is_rounded: jax.Array) -> jax.Array:
@@ -249,7 +346,7 @@ def as_counted(time: jax.Array, is_rounded: jax.Array) -> jax.Array:
 
 def save(path: str | os.PathLike, instance: Instance) -> None:
     """Write an instance, or a batch, as `.npz`; an exact round trip with `load`. Complete, or not at all."""
-    arrays.save_arrays(path, FORMAT, SCHEMA, instance)
+    arrays.save_arrays(path, FORMAT, arrays.schema_of(SCHEMA, instance), instance)
 
 
 def load(path: str | os.PathLike) -> Instance:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxvrp.envs.darp.problem.figures import SLACK
-from jaxvrp.envs.darp.problem.instance import Instance, name_of
+from jaxvrp.envs.darp.problem.instance import Instance, name_of, street_lengths
 from jaxvrp.io import plan_files
 from jaxvrp.io.violations import Violation, summary, violations_of
 
@@ -169,7 +169,7 @@ def solution_report(
     if np.ndim(instance.demand) != 1:
         raise ValueError(f"demand has shape {np.shape(instance.demand)}; give one instance of the batch at a time")
     tolerance = tolerance_of(instance) if tolerance is None else tolerance
-    fields = {field.name: np.asarray(getattr(instance, field.name)) for field in dataclasses.fields(Instance)}
+    fields = {name: np.asarray(value) for name, value in vars(instance).items() if value is not None}
     instance = Instance(**{name: value.astype(np.float64) for name, value in fields.items()})
     found: dict[str, list[int]] = {name: [] for name in CONSTRAINTS}
     routes, place = _visits(instance, actions_to_routes(actions), found)
@@ -302,11 +302,16 @@ class _Stops:
 
 def _lengths(instance: Instance, route: Sequence[int]) -> np.ndarray:
     """`f64[len(route) + 1]`, distances from the depot through the route and back."""
+    if instance.travel_time is not None:
+        return street_lengths(instance)[[0, *route], [*route, 0]]
     return np.linalg.norm(np.diff(instance.locs[[0, *route, 0]], axis=0), axis=1)
 
 
 def _stops(instance: Instance, tour: int, route: Sequence[int], place: Place) -> _Stops:
-    travel = _lengths(instance, route) / instance.vehicle_speed
+    if instance.travel_time is None:
+        travel = _lengths(instance, route) / instance.vehicle_speed
+    else:
+        travel = instance.travel_time[[0, *route], [*route, 0]]
     if instance.round_travel_time:
         travel = np.round(travel)
     pickup = np.full(len(route) + 2, -1)

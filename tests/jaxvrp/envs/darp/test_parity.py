@@ -19,9 +19,10 @@ import jaxvrp
 from benchmarks.reference.darp import NumpyDarp
 from jaxvrp.actor import RandomActor
 from jaxvrp.envs.darp import Instance, make_instance, stack
+from jaxvrp.io.streets import closed
 from tests.jaxvrp.envs.darp.small_instances import drawn_demand_and_windows
 
-PLAIN = {"round_travel_time": False}
+PLAIN, STREETS = {"round_travel_time": False}, {"travel": "matrix"}
 # (nodes, vehicles, parameters, rich instances, episodes); more than 50 000 steps in all with `--thorough`.
 CASES = {
     "default": (20, 5, {}, False, 1150),
@@ -31,23 +32,34 @@ CASES = {
     "rich": (12, 4, {**PLAIN, "reward": "dense", "penalty_unvisited": 7.5}, True, 500),
     "rich, lookahead": (16, 3, {**PLAIN, "lookahead": True}, True, 400),
     "rich, limits": (12, 3, {**PLAIN, "limits": True, "tighten": False}, True, 300),
+    "streets, lookahead": (12, 3, {**PLAIN, **STREETS, "lookahead": True, "reward": "dense"}, True, 150),
+    "streets, limits, lookahead": (12, 3, {**PLAIN, **STREETS, "limits": True, "lookahead": True}, True, 100),
     "rich, limits, lookahead": (20, 3, {**PLAIN, "limits": True, "lookahead": True, "orphan_factor": 2.0}, True, 250),
 }
-LEAST_STEPS = dict(zip(CASES, (25_000, 600, 5_000, 10_000, 5_000, 4_000, 2_500, 2_600), strict=True))
+LEAST_STEPS = dict(zip(CASES, (25_000, 600, 5_000, 10_000, 5_000, 4_000, 2_500, 1_000, 600, 2_600), strict=True))
 EXACT = ("current_node", "current_agent", "current_load", "visited", "picked_up_by_current", "vehicle_finished", "done")
 CLOSE = ("current_time", "total_distance")
 
 
-def rich_instance(rng: np.random.Generator, num_nodes: int, num_agents: int) -> Instance:
-    """Two-sided windows, service times, mixed fleet, ride and duration limits; often smaller than the sizes."""
+def rich_instance(rng: np.random.Generator, num_nodes: int, num_agents: int, streets: bool = False) -> Instance:
+    """Two-sided windows, service times, mixed fleet, ride and duration limits; often smaller than the sizes.
+
+    Streets are asymmetric; half of them have lengths of their own.
+    """
     nodes = num_nodes - 2 * int(rng.integers(0, num_nodes // 4 + 1))
     agents = num_agents - int(rng.integers(0, 2))
     locs = rng.uniform(-10, 10, (nodes + 1, 2))
     demand, early, late = drawn_demand_and_windows(rng, nodes)
+    ways: dict[str, Any] = {}
+    if streets:
+        straight = np.linalg.norm(locs[:, None] - locs[None], axis=-1)
+        time, length, _ = closed(*(straight * rng.uniform(1.0, 1.8, straight.shape) for _ in range(2)))
+        ways = {"travel_time": time} | ({"travel_distance": length} if rng.random() < 0.5 else {})
     return make_instance(
         locs,
         demand,
         late,
+        **ways,
         capacity=rng.integers(3, 7, agents),
         earliest=early,
         service_time=np.concatenate([[0.0], rng.uniform(0, 4, nodes)]),
@@ -122,10 +134,12 @@ def test_every_step_agrees_with_the_reference(name: str, share: Callable[[int], 
     num_nodes, num_agents, parameters, rich, episodes = CASES[name]
     episodes, least_steps = share(episodes), share(LEAST_STEPS[name])
     env = jaxvrp.make("darp", num_nodes=num_nodes, num_agents=num_agents, **parameters)
-    reference = NumpyDarp(num_nodes, num_agents, **parameters)
+    streets = parameters.get("travel") == "matrix"
+    rules = {name: value for name, value in parameters.items() if name != "travel"}
+    reference = NumpyDarp(num_nodes, num_agents, **rules)
     rng = np.random.default_rng(len(name))
     instances = [
-        rich_instance(rng, num_nodes, num_agents) if rich else reference.generate(rng) for _ in range(episodes)
+        rich_instance(rng, num_nodes, num_agents, streets) if rich else reference.generate(rng) for _ in range(episodes)
     ]
     (states, timesteps), actions = jax.device_get(play(env, stack(instances), jax.random.key(len(name))))
     static = jax.vmap(env.static_entities)(jax.tree.map(lambda leaf: leaf[0], states))["request"]
