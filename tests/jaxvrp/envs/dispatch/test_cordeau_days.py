@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import jaxvrp
-from jaxvrp.envs.dispatch import driven_stops
 from jaxvrp.envs.dispatch.baselines.greedy import AcceptActor
+from jaxvrp.envs.dispatch.driven_day import stops_of
 from jaxvrp.envs.dispatch.problem.cordeau import read_cordeau
 from jaxvrp.envs.dispatch.problem.instance import pad
 from jaxvrp.episodes import record_episode
@@ -74,8 +74,7 @@ def test_every_driven_ride_keeps_the_windows_and_the_longest_ride_of_the_file(na
     (vehicles, count, _, capacity, longest), nodes = rows[0], np.array(rows[1:])
     day = read_cordeau(path, notice)
     instance = pad(day.instance, ENV.max_requests, ENV.num_vehicles)
-    actions = record(ENV, ACCEPT, instance, jax.random.key(0)).actions
-    stops = driven_stops(ENV, instance, actions)
+    stops = stops_of(ENV, record(ENV, ACCEPT, instance, jax.random.key(0)).states)
     began = {(day.requests[stop.request], stop.is_pickup): stop for stop in stops}
     served = {request for request, _ in began}
     assert len(served) > 0.4 * count

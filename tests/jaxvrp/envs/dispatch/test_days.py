@@ -182,9 +182,9 @@ def test_the_page_and_the_picture_of_a_day_have_the_names_of_its_file(town, writ
 
 def test_picture_and_sheets_of_a_day_have_the_times_of_its_file(town, write, tmp_path):
     """Minutes since 1970: the day of Ada and Ben begins with Ada at 29 000 000."""
-    town.update(horizon=29_000_300)
+    town.update(horizon=29_000_300)  # and all have as many requests as the town, so that they share a program
     town["requests"] = [
-        ride(name, 29_000_000 + at, dropoff_deadline=29_000_200) for name, at in (("Ada", 0), ("Ben", 60))
+        ride(name, 29_000_000 + at, dropoff_deadline=29_000_200) for name, at in (("Ada", 0), ("Ben", 60), ("Cy", 60))
     ]
     solution = solve.solve(write(json.dumps(town), "town.json"), method="accept")
     solution.draw(tmp_path / "day.svg")
