@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import jaxvrp
-from jaxvrp.envs.dispatch import driven_stops, leg_factors, load, save, solution_report
-from jaxvrp.envs.dispatch.driven_day import driven_day
+from jaxvrp.envs.dispatch import leg_factors, load, save, solution_report
+from jaxvrp.envs.dispatch.driven_day import driven_day, stops_of
 from jaxvrp.envs.dispatch.problem.instance import as_float32, pad
 from jaxvrp.envs.dispatch.routes.noise import factors
 from jaxvrp.envs.dispatch.routes.noisy_drive import begun_until, drive
@@ -208,10 +208,10 @@ def test_replanning_makes_nothing_late_that_was_in_time(scenario):
 
 
 def test_a_driven_day_is_sound_and_as_late_as_the_metrics_say(played):
-    env, batch, _, timesteps, actions = played
+    env, batch, states, timesteps, _ = played
     last = {name: values[-1] for name, values in timesteps.metrics.items()}
     for i, day in enumerate(each(batch)):
-        stops = driven_stops(env, day, {name: chosen[:, i] for name, chosen in actions.items()})
+        stops = stops_of(env, jax.tree.map(lambda leaf, i=i: leaf[:, i], states))
         report = solution_report(day, stops, factors=leg_factors(env, day))
         assert report.feasible, report.summary()
         served = max(report.served.sum(), 1)
