@@ -1,0 +1,115 @@
+"""Environments with JaxMARL's interface, by a stand-in of it that runs everywhere, and those of JaxMARL itself."""
+
+from types import SimpleNamespace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxvrp
+from jaxvrp.adapters.from_jaxmarl import from_jaxmarl
+from jaxvrp.spaces import Box, Discrete
+
+NAME = "jaxvrp.adapters.from_jaxmarl:JaxMarl"
+
+
+class Lamps:
+    """Two switches and a watcher: a lamp may be switched on once; the watcher's number is paid, and so is each lamp."""
+
+    agents = ("switch_0", "watcher_0", "switch_1")
+    max_steps = 3
+
+    def observation_space(self, agent):
+        return SimpleNamespace(shape=(2, 2) if agent == "watcher_0" else (3,))
+
+    def action_space(self, agent):
+        return SimpleNamespace(n=2) if agent != "watcher_0" else SimpleNamespace(low=-1.0, high=1.0, shape=(1,))
+
+    def reset(self, key):
+        state = {"lit": jnp.zeros(2, bool), "step": 0, "dim": jax.random.uniform(key)}
+        return self.seen(state), state
+
+    def seen(self, state):
+        lit = state["lit"].astype(jnp.float32)
+        own = {f"switch_{i}": jnp.array([lit[0], lit[1], i]) for i in range(2)}
+        return own | {"watcher_0": jnp.stack([lit, lit]), "world_state": jnp.append(lit, state["dim"])}
+
+    def get_avail_actions(self, state):
+        return {f"switch_{i}": jnp.stack([state["lit"][i], ~state["lit"][i]]) for i in range(2)}
+
+    def step_env(self, key, state, actions):
+        del key
+        lit = state["lit"] | jnp.stack([actions["switch_0"] == 1, actions["switch_1"] == 1])
+        after = {"lit": lit, "step": state["step"] + 1, "dim": state["dim"]}
+        rewards = {f"switch_{i}": 1.0 * (lit[i] & ~state["lit"][i]) for i in range(2)}
+        done = after["step"] >= self.max_steps
+        dones = dict.fromkeys((*self.agents, "__all__"), done)
+        return self.seen(after), after, {**rewards, "watcher_0": actions["watcher_0"][0]}, dones, {}
+
+
+def test_a_stand_in_is_an_environment_with_a_role_for_each_pair_of_spaces():
+    env = from_jaxmarl(Lamps())
+    jaxvrp.check_env(env, quiet=True)
+    roles = {name: (role.num_agents, role.observation.shape, role.action) for name, role in env.roles.items()}
+    assert roles == {"switch": (2, (3,), Discrete(2)), "watcher": (1, (4,), Box(-1.0, 1.0, (1,)))}
+    state, timestep = jax.jit(env.reset)(jax.random.key(0))
+    np.testing.assert_array_equal(timestep.action_mask["switch"], [[False, True], [False, True]])
+    assert timestep.global_observation.shape == (3,) and timestep.global_observation[2] == state.inner["dim"]
+    step, watch = jax.jit(env.step), {"watcher": np.float32([[0.5]])}
+    state, timestep = step(state, {"switch": np.int32([1, 0]), **watch})  # 0 is not available, so 1 is played
+    assert timestep.metrics["invalid_actions"] == 1
+    assert timestep.reward["switch"].tolist() == [1, 1] and timestep.reward["watcher"].tolist() == [0.5]
+    np.testing.assert_array_equal(timestep.observation["watcher"], [[1, 1, 1, 1]])
+    for _ in range(2):
+        state, timestep = step(state, {"switch": np.int32([0, 0]), **watch})
+    assert timestep.terminated and timestep.metrics["return"] == pytest.approx((2 + 3 * 0.5) / 3)
+    again, after = step(state, {"switch": np.int32([0, 0]), **watch})
+    assert after.reward["watcher"] == 0 and again.length == 3
+
+
+def test_actions_are_legal_and_agents_see_each_other_where_nothing_is_said_of_it():
+    plain = Lamps()
+    plain.get_avail_actions = lambda state: (_ for _ in ()).throw(NotImplementedError())
+    plain.seen = lambda state: {name: seen for name, seen in Lamps.seen(plain, state).items() if name in plain.agents}
+    timestep = jax.jit(from_jaxmarl(plain).reset)(jax.random.key(0))[1]
+    assert timestep.action_mask["switch"].all() and timestep.global_observation.shape == (3 + 4 + 3,)
+
+
+@pytest.mark.parametrize(
+    ("name", "roles"),
+    [
+        ("MPE_simple_spread_v3", {"agent": (3, 18, 5)}),
+        ("MPE_simple_speaker_listener_v4", {"speaker": (1, 3, 3), "listener": (1, 11, 5)}),
+    ],
+)
+def test_environments_of_jaxmarl(name, roles):
+    """An episode is the one that is played there."""
+    jaxmarl = pytest.importorskip("jaxmarl", reason="JaxMARL is not installed; pip install -e '.[jaxmarl]'")
+    env, there = jaxvrp.make(NAME, id=name), jaxmarl.make(name)
+    found = {n: (r.num_agents, r.observation.shape[0], r.action.num_actions) for n, r in env.roles.items()}
+    assert found == roles
+    start = jax.jit(env.generate)(jax.random.key(3))
+    state, timestep = jax.jit(env.reset_to)(start)
+    inner, step, step_there = start.inner, jax.jit(env.step), jax.jit(there.step_env)
+    rng = np.random.default_rng(0)
+    for _ in range(env.max_episode_steps):
+        assert not timestep.done
+        actions = {
+            n: rng.integers(0, r.action.num_actions, r.num_agents).astype(np.int32) for n, r in env.roles.items()
+        }
+        of_agents = {agent: actions[n][row] for n, names in env.agents_of.items() for row, agent in enumerate(names)}
+        seen, inner, rewards, dones, _ = step_there(jax.random.key(0), inner, of_agents)
+        state, timestep = step(state, actions)
+        for n, names in env.agents_of.items():
+            for row, agent in enumerate(names):
+                np.testing.assert_allclose(timestep.observation[n][row], seen[agent], 1e-5, 1e-6)
+                np.testing.assert_allclose(timestep.reward[n][row], rewards[agent], 1e-5, 1e-6)
+        assert bool(timestep.done) == bool(dones["__all__"])
+    assert timestep.done
+
+
+def test_an_unknown_name_is_refused():
+    pytest.importorskip("jaxmarl", reason="JaxMARL is not installed; pip install -e '.[jaxmarl]'")
+    with pytest.raises(ValueError, match="did you mean 'MPE_simple_spread_v3'"):
+        jax.eval_shape(jaxvrp.make(NAME, id="MPE_simple_spred_v3").reset, jax.random.key(0))
