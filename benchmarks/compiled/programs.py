@@ -85,9 +85,9 @@ def learner_programs(config: str, **changes: Any) -> Iterator[Program]:
 
 
 def network_programs(**changes: Any) -> Iterator[Program]:
-    """The updates of MAPPO and IPPO with every network, on the main job."""
+    """The updates of MAPPO and IPPO with every network, on the main job, whose rollouts are whole sequences of 8."""
     for algorithm, network in itertools.product(("mappo", "ippo"), NETWORKS):
-        config = _configuration(algorithm, "truck_drone_basic", {"network": network, **changes})
+        config = _configuration(algorithm, "truck_drone_basic", {"network": network, "chunk_length": 8, **changes})
         yield Program(f"train:{algorithm}:{network}", functools.partial(chunk, config))
 
 

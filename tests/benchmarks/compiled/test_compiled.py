@@ -62,7 +62,7 @@ def test_every_configuration_compiles(target, config):
 @pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["mappo", "ippo"])
 def test_every_network_compiles(target, algorithm):
-    every = programs.network_programs(**SMALL["mappo"], rollout_length=20)
+    every = programs.network_programs(**SMALL["mappo"], rollout_length=16)
     rows = [compiled_row(each, target) for each in chosen(list(every), [f"train:{algorithm}"])]
     assert {row["program"]: row["error"] for row in rows if "error" in row} == {}
 
