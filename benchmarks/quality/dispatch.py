@@ -21,12 +21,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks import measure
-from benchmarks.hindsight.search import with_hindsight
 from benchmarks.measure import Seconds, timed
 from benchmarks.quality import contest
 from benchmarks.quality.contest import SEED, Standings
 from jaxvrp.actor import Actor
 from jaxvrp.envs.dispatch.baselines.greedy import AcceptActor, CoverActor, ThresholdActor
+from jaxvrp.envs.dispatch.baselines.hindsight import with_hindsight
 from jaxvrp.envs.dispatch.baselines.search import replanned
 from jaxvrp.envs.dispatch.env import Dispatch
 from jaxvrp.envs.dispatch.routes.plans import LOAD, distance

@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 
 import jaxvrp
-from benchmarks.hindsight import search as hindsight
 from jaxvrp.actor import RandomActor
-from jaxvrp.envs.dispatch.baselines import search
+from jaxvrp.envs.dispatch.baselines import hindsight, search
 from jaxvrp.envs.dispatch.moment import file as moment
 from jaxvrp.envs.dispatch.problem.instance import as_float32
 from jaxvrp.envs.pcb.baselines import annealing

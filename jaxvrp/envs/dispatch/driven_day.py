@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from flax import struct
 
 from jaxvrp.envs.dispatch.env import DISPATCHER, Dispatch, decide, prepared_day
 from jaxvrp.envs.dispatch.problem.instance import Instance
@@ -56,6 +57,18 @@ def stops_of(env: Dispatch, states: State) -> list[Stop]:
             times = float(start[time, v, k]), int(trips[v]), departure, float(way[time, v, k])
             found.append(Stop(v, request, is_pickup, *times))
     return found
+
+
+class PlannedDay(struct.PyTreeNode):
+    """A day whose plan no actions lead to.
+
+    Attributes:
+        states: `[L]`, of the day on which every request is rejected: what was asked.
+        stops: what vehicles do, those of each in their order.
+    """
+
+    states: State
+    stops: tuple[Stop, ...] = struct.field(pytree_node=False)
 
 
 @jax.jit
@@ -138,10 +151,11 @@ class DrivenDay:
         return [request for request in self.requests if request not in self.served]
 
 
-def driven_day(env: Dispatch, states: State) -> DrivenDay:
+def driven_day(env: Dispatch, states: State | PlannedDay) -> DrivenDay:
     """The day of the states `[L]` of one episode, up to its end."""
+    stops = states.stops if isinstance(states, PlannedDay) else tuple(stops_of(env, states))
+    states = states.states if isinstance(states, PlannedDay) else states
     instance = jax.tree.map(lambda leaf: np.asarray(leaf[0]), states.prepared.instance)
-    stops = tuple(stops_of(env, states))
     report = solution_report(instance, list(stops), factors=leg_factors(env, instance))
     vehicles = tuple(np.flatnonzero(instance.capacity).tolist())
     is_idle = np.asarray(jax.vmap(idle)(states))

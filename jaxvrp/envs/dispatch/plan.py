@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from jaxvrp.envs.dispatch.driven_day import DrivenDay, driven_day
+from jaxvrp.envs.dispatch.baselines.known_day import is_known
+from jaxvrp.envs.dispatch.driven_day import DrivenDay, PlannedDay, driven_day
 from jaxvrp.envs.dispatch.env import Dispatch
 from jaxvrp.envs.dispatch.moment import file as moment
 from jaxvrp.envs.dispatch.moment.file import Moment
@@ -17,7 +18,7 @@ from jaxvrp.envs.dispatch.problem import day_file
 from jaxvrp.envs.dispatch.problem.cordeau import NOTICE, read_cordeau
 from jaxvrp.envs.dispatch.problem.day_file import REMEDY, NamedDay, day_in, read_days, unservable
 from jaxvrp.envs.dispatch.problem.inspection import inspect
-from jaxvrp.envs.dispatch.problem.instance import Instance
+from jaxvrp.envs.dispatch.problem.instance import Instance, slack_of
 from jaxvrp.envs.dispatch.problem.solution import Stop
 from jaxvrp.envs.dispatch.routes.schedule import planned_travel
 from jaxvrp.envs.dispatch.rules import State
@@ -34,7 +35,7 @@ SEARCH = "search"
 def _plan_of_day(named: NamedDay, episode: Episode) -> dict[str, Any]:
     """What was answered and driven in an episode."""
     env, states = episode.env, episode.states
-    day = driven_day(env, states)
+    day, is_planned = driven_day(env, states), isinstance(states, PlannedDay)
     stops = _stops(named, day)
     routes: dict[str, list[str]] = {named.vehicles[v]: [] for v in day.vehicles}
     for stop in stops:
@@ -54,15 +55,27 @@ def _plan_of_day(named: NamedDay, episode: Episode) -> dict[str, Any]:
             "served": f"{len(day.served)} of {len(day.requests)}",
             "value": f"{day.report.value:g}",
             "travel": f"{named.lasting(day.travel):g}",
+            "known": _knowledge(day.instance, is_planned),
         },
         "reasons": _reasons(rejected, never),
         "rejected": rejected,
         "unservable": list(never),
         **late,
         "routes": routes,
-        "answers": [_answer(named, day, states, request) for request in day.requests],
+        **({} if is_planned else {"answers": [_answer(named, day, states, request) for request in day.requests]}),
         "stops": stops,
     }
+
+
+def _knowledge(instance: Instance, is_planned: bool) -> str:
+    """What was known when the day began, and what came of the rest, in words."""
+    exists = np.asarray(instance.load) > 0
+    later = int((exists & (np.asarray(instance.arrival) > slack_of(instance))).sum())
+    if is_planned:
+        return f"all {exists.sum()} requests when the day begins; planned ahead"
+    if later:
+        return f"{exists.sum() - later} requests when the day begins; {later} arrive later; each answered as it arrives"
+    return f"all {exists.sum()} requests when the day begins; each answered by itself"
 
 
 def _reasons(rejected: Sequence[str], never: Mapping[str, str]) -> list[str]:
@@ -158,8 +171,10 @@ class DispatchProblems(Problems[NamedDay | Moment]):
         return [day_in(content, path)]
 
     def solvers(self, problem: NamedDay | Moment, names: Sequence[str]) -> Sequence[str]:
-        """What can solve it: a moment, the search; a day, all that plays."""
-        return [name for name in names if (name == SEARCH) == isinstance(problem, Moment)]
+        """What can solve it: a moment, the search; a day, all that plays, and first the search if it is all known."""
+        if isinstance(problem, Moment):
+            return [SEARCH]
+        return [name for name in names if name != SEARCH or is_known(problem.instance)]
 
     def instance(self, problem: NamedDay | Moment, env: Dispatch) -> Instance | Moment:
         """What an environment plays, or what the search begins with."""

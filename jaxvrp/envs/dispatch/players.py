@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jaxvrp.envs.dispatch.baselines.greedy import AcceptActor, CoverActor, ThresholdActor
-from jaxvrp.envs.dispatch.baselines.search import search_moment
+from jaxvrp.envs.dispatch.baselines.known_day import search
 from jaxvrp.players import Players
 
 PLAYERS = Players(
@@ -14,5 +14,5 @@ PLAYERS = Players(
     },
     # Without zones nobody is sent anywhere; with them, the tuned threshold is none.
     repeated=lambda env: ("threshold",) if env.num_zones_each_way else ("cover",),
-    searches={"search": search_moment},
+    searches={"search": search},
 )

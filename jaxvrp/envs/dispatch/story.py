@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from jaxvrp.envs.dispatch.driven_day import DrivenDay, driven_day
+from jaxvrp.envs.dispatch.driven_day import DrivenDay, PlannedDay, driven_day
 from jaxvrp.envs.dispatch.env import DISPATCHER, DRIVER, Dispatch
 from jaxvrp.envs.dispatch.problem.day_file import NamedDay
 from jaxvrp.envs.dispatch.problem.solution import Stop
@@ -150,11 +150,13 @@ def story_of(episode: Episode, problem: NamedDay | None = None) -> Story:
 
 
 def _source(episode: Episode, named: NamedDay | None) -> _Source:
-    env, states = episode.env, episode.states
+    env, day = episode.env, driven_day(episode.env, episode.states)
     assert isinstance(env, Dispatch)
+    if isinstance(episode.states, PlannedDay):
+        episode = episode.replace(states=episode.states.states)
     reasons = reasons_of(env, functools.partial(_request_name, named))
     causes = causes_of(reasons, episode)
-    return _Source(env, named, driven_day(env, states), states, reasons, causes, whys_of(reasons, episode, causes))
+    return _Source(env, named, day, episode.states, reasons, causes, whys_of(reasons, episode, causes))
 
 
 def _actions(source: _Source) -> dict[str, tuple[str, ...]]:

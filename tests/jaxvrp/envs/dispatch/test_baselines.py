@@ -5,13 +5,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from benchmarks.hindsight import search as hindsight
-from benchmarks.hindsight import whole_day
-from benchmarks.hindsight.search import with_hindsight
-from benchmarks.hindsight.whole_day import Row
 from jaxvrp import registry
 from jaxvrp.envs.dispatch import Stop, solution_report
+from jaxvrp.envs.dispatch.baselines import hindsight, whole_day
 from jaxvrp.envs.dispatch.baselines.greedy import AcceptActor, CoverActor, ThresholdActor
+from jaxvrp.envs.dispatch.baselines.hindsight import with_hindsight
+from jaxvrp.envs.dispatch.baselines.whole_day import Row
 from jaxvrp.envs.dispatch.problem.instance import as_float32
 from jaxvrp.envs.dispatch.routes.plans import prepare
 from jaxvrp.episodes import play_episodes

@@ -6,8 +6,8 @@ import jax
 import numpy as np
 import pytest
 
-from benchmarks.hindsight.search import with_hindsight
 from jaxvrp.envs.dispatch import driven_stops, solution_report
+from jaxvrp.envs.dispatch.baselines.hindsight import with_hindsight
 from jaxvrp.envs.dispatch.problem.day_file import FORMAT, parse_day
 from jaxvrp.envs.dispatch.problem.instance import as_float32, make_instance, stack
 from tests.jaxvrp.envs.dispatch.small_days import ENVS

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import jaxvrp
-from benchmarks.hindsight.search import with_hindsight
 from jaxvrp.envs.dispatch import driven_stops, load, make_instance, save, solution_report
+from jaxvrp.envs.dispatch.baselines.hindsight import with_hindsight
 from jaxvrp.envs.dispatch.baselines.search import replanned
 from jaxvrp.envs.dispatch.problem.day_file import parse_day
 from jaxvrp.envs.dispatch.problem.instance import as_float32

@@ -15,8 +15,8 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from benchmarks.hindsight import whole_day
-from benchmarks.hindsight.whole_day import Routes, Row
+from jaxvrp.envs.dispatch.baselines import whole_day
+from jaxvrp.envs.dispatch.baselines.whole_day import Routes, Row
 from jaxvrp.envs.dispatch.problem.instance import Instance
 from jaxvrp.envs.dispatch.routes.plans import Prepared, distance, prepare
 from jaxvrp.envs.dispatch.routes.replan import kept_first
@@ -55,33 +55,45 @@ def with_hindsight(instances: Instance, key: jax.Array, *, rounds: int, max_stop
 
 
 def _search(instance: Instance, key: jax.Array, rounds: int, max_stops: int) -> Served:
-    opens = jnp.maximum(instance.pickup_earliest, jnp.where(instance.load > 0, instance.arrival, 0.0))
-    prepared = prepare(instance.replace(pickup_earliest=opens))
-    worth = jnp.sum(jnp.where(instance.load > 0, instance.value, 0.0)) / jnp.maximum(prepared.num_requests, 1)
     first_key, key = jax.random.split(key)
-    first = _first(prepared, max_stops, first_key)
+    prepared = known(instance)
+    first = first_plan(prepared, max_stops, first_key)
+    heats = HEAT[0] * (HEAT[1] / HEAT[0]) ** (jnp.arange(rounds, dtype=jnp.float32) / rounds)
+    return annealed(prepared, (first, first), jax.random.split(key, rounds), heats)[1]
+
+
+def known(instance: Instance) -> Prepared:
+    """A day whose parcels are loaded no sooner than they are there, and whose passengers get in no sooner."""
+    opens = jnp.maximum(instance.pickup_earliest, jnp.where(instance.load > 0, instance.arrival, 0.0))
+    return prepare(instance.replace(pickup_earliest=opens))
+
+
+def annealed(
+    prepared: Prepared, plans: tuple[Served, Served], keys: jax.Array, heats: jax.Array
+) -> tuple[Served, Served]:
+    """The plans of a day, where the search is and its best, after a round for each key and heat (`f32[rounds]`)."""
+    instance = prepared.instance
+    worth = jnp.sum(jnp.where(instance.load > 0, instance.value, 0.0)) / jnp.maximum(prepared.num_requests, 1)
 
     def profit(day: Served) -> jax.Array:
         return day.value / worth - TRAVEL_PRICE * jnp.sum(day.routes.travel)
 
-    def advance(carry: tuple[Served, Served], number_and_key: tuple[jax.Array, jax.Array]) -> tuple[Any, None]:
-        (now, best), (number, key) = carry, number_and_key
+    def advance(carry: tuple[Served, Served], key_and_heat: tuple[jax.Array, jax.Array]) -> tuple[Any, None]:
+        (now, best), (key, heat) = carry, key_and_heat
         change_key, accept_key = jax.random.split(key)
         changed = _round(prepared, now, change_key)
-        heat = HEAT[0] * (HEAT[1] / HEAT[0]) ** (number / rounds)
         patience = -heat * jnp.log(jax.random.uniform(accept_key, (), jnp.float32, minval=1e-9))
         now = _where(profit(changed) > profit(now) - patience, changed, now)
         return (now, _where(profit(now) > profit(best), now, best)), None
 
-    numbered = jnp.arange(rounds, dtype=jnp.float32), jax.random.split(key, rounds)
-    return jax.lax.scan(advance, (first, first), numbered)[0][1]
+    return jax.lax.scan(advance, plans, (keys, heats))[0]
 
 
 def _where(condition: jax.Array, a: Served, b: Served) -> Served:
     return jax.tree.map(lambda new, old: jnp.where(condition, new, old), a, b)
 
 
-def _first(prepared: Prepared, max_stops: int, key: jax.Array) -> Served:
+def first_plan(prepared: Prepared, max_stops: int, key: jax.Array) -> Served:
     """Requests inserted from the most valuable on."""
     instance = prepared.instance
     shape = (instance.num_vehicles, max_stops)
