@@ -10,6 +10,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from jaxvrp.episodes import Episode
 from jaxvrp.io import plan_files
 from jaxvrp.io.plan_files import Sheet, plan_sheets
+from jaxvrp.orders.orders import Case
+from jaxvrp.orders.visits import sheets_to_drive_by
 
 Problem = TypeVar("Problem")
 """The type of a problem, as `read` gives it: with the names and units of its file, say."""
@@ -52,6 +54,14 @@ class Problems(abc.ABC, Generic[Problem]):
             ValueError: a damaged file, or none of these; one line that names the file and the place.
             OSError: it cannot be read.
         """
+
+    def of_case(self, case: Case) -> tuple[Problem, list[str]]:
+        """The problem that orders and a fleet are, and lines that say what it says otherwise than they do.
+
+        Raises:
+            ValueError: it cannot say them; one line.
+        """
+        raise NotImplementedError(f"{type(self).__name__} makes no problems of orders and a fleet")
 
     def assumed(self, path: str | os.PathLike, **given: Any) -> Mapping[str, Any]:
         """By name, what `read` assumes of a file that does not say it, or what is given instead."""
@@ -120,5 +130,5 @@ class Problems(abc.ABC, Generic[Problem]):
         plan_files.write_plan(path, plan, plan.get(self.table, ()), self.columns)
 
     def sheets(self, problem: Problem, plan: Mapping[str, Any]) -> Sequence[Sheet]:
-        """A plan for people: a sheet for each vehicle."""
-        return plan_sheets(plan, self.table, self.vehicle)
+        """A plan for people: a sheet for each vehicle; of one with `visits`, to drive by."""
+        return sheets_to_drive_by(plan) if plan.get("visits") else plan_sheets(plan, self.table, self.vehicle)

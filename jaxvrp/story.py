@@ -15,6 +15,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
+from jaxvrp.io.clock import Clock
 from jaxvrp.io.messages import number
 
 Point = tuple[float, float]
@@ -64,13 +65,17 @@ class Units:
     Attributes:
         time: of the clock, "min", say.
         length: of the map, "km", say.
+        clock: minutes after midnight at time 0, and minutes of a unit of time, where moments are clock times.
     """
 
     time: str = ""
     length: str = ""
+    clock: tuple[float, float] | None = None
 
     def moment(self, time: float) -> str:
-        """A moment of the clock: "step 3" where it counts steps, else a number with its unit."""
+        """A moment of the clock: "step 3" where it counts steps, else a clock time, or a number with its unit."""
+        if self.clock:
+            return Clock(self.clock[0]).shown(time * self.clock[1])
         return f"step {number(time)}" if self.time == "step" else self.duration(time)
 
     def duration(self, time: float) -> str:

@@ -17,7 +17,7 @@ TOPS = ("jaxvrp", "train", "benchmarks", "jaxvrp_command")
 
 LAYERS = (
     ("jaxvrp.io", "jaxvrp.plausible", "jaxvrp.rows", "jaxvrp.spaces", "jaxvrp.serialization", "jaxvrp.story"),
-    ("jaxvrp.fields", "jaxvrp.actions"),
+    ("jaxvrp.fields", "jaxvrp.actions", "jaxvrp.orders"),
     ("jaxvrp.environment",),
     ("jaxvrp.actor", "jaxvrp.entities", "jaxvrp.memory", "jaxvrp.turns"),
     ("jaxvrp.episodes", "jaxvrp.vectorize"),

@@ -1,6 +1,7 @@
 """Check a problem, solve it, and write the plan as a page with a sheet per vehicle.
 
 python -m train.plan MAP.json --seconds 10 --out plan.html
+python -m train.plan customers.csv --fleet fleet.yaml --out plan.html plan.csv plan.geojson
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Sequence
 from jaxvrp.io.command_line import Parser, UserError, above_zero, index
 from jaxvrp.io.messages import escaped
 from train import solve
+from train.commands.case_file import FLEET_HELP
 from train.commands.entry import entry
 from train.commands.instance_file import INDEX_HELP, Output, check_output, show_warnings, write_all
 from train.settings.command_line import split_mapping
@@ -23,21 +25,26 @@ def main(argv: Sequence[str] | None = None) -> None:
         "train.plan", "Check a problem, solve it, and write a page: the plan that plays, a sheet per vehicle."
     )
     parser.add_argument("instance", help="the file of the problem")
+    parser.add_argument("--fleet", metavar="FILE", help=FLEET_HELP)
+    parser.add_argument("--check", action="store_true", help="say what the problem means and what looks wrong, no more")
     parser.add_argument("--seconds", type=above_zero, default=10.0, help="to look for plans (default: 10)")
     parser.add_argument("--index", type=index, help=INDEX_HELP)
-    parser.add_argument("--out", metavar="FILE", default="plan.html", help="the page (default: plan.html)")
+    parser.add_argument("--out", metavar="FILE", nargs="+", default=["plan.html"], help="the page (default: plan.html)")
     parser.add_argument("--env.KEY", metavar="VALUE", help="what the reader of the file else assumes")
     words, given = split_mapping(sys.argv[1:] if argv is None else argv, "env")
     args = parser.parse_args(words)
-    problem = solve.open_problem(args.instance, row=args.index, given=given)
+    problem = solve.open_problem(args.instance, row=args.index, given=given, fleet=args.fleet)
     if solve.PAGE not in solve.endings_of(problem):
         raise UserError(f"{args.instance}: {type(problem.env).__name__} has no page; use train.solve --out plan.json")
-    check_output("--out", args.out, (solve.PAGE,), [pathlib.Path(args.instance)])
+    for path in () if args.check else args.out:
+        check_output("--out", path, solve.endings_of(problem), [pathlib.Path(args.instance)])
     for figure in problem.problems.inspect(problem.problem, problem.env).figures:
         print(escaped(figure))
     show_warnings(problem)
+    if args.check:
+        return
     solution = solve.watched(problem, seconds=args.seconds, method=solve.chosen(problem, None), seed=0)
-    write_all([Output("--out", args.out, solution.write)], solve.report(solution))
+    write_all([Output("--out", path, solution.write) for path in args.out], solve.report(solution))
 
 
 if __name__ == "__main__":

@@ -37,6 +37,7 @@ from jaxvrp.search.found import Report, with_found
 from jaxvrp.show import STILLS
 from jaxvrp.show.export import draw
 from train.commands import shards
+from train.commands.case_file import FLEET_HELP, read_case
 from train.commands.entry import entry
 from train.commands.instance_file import (
     INDEX_HELP,
@@ -126,6 +127,7 @@ class Solution:
         problem = self.problem.problem
         episode = {
             **show.export_episode(self.episode, problem),
+            "is_plan": bool(self.plan.get("visits")),
             "subtitle": f"plan by {self.method}, feasible: {verdict(self)}",
         }
         show.write_page(episode, path, sheets=self.problem.problems.sheets(problem, self.plan))
@@ -285,9 +287,12 @@ def open_problem(
     row: int | None = None,
     trust: bool = False,
     given: Mapping[str, Any] | None = None,
+    fleet: str | os.PathLike | None = None,
 ) -> Problem:
-    """Read a file, and find what can solve it; see `solve`."""
+    """Read a file, and find what can solve it; see `solve`. With a `fleet` it is a table of orders."""
     given = given or {}
+    if fleet is not None:
+        return problem_in(*read_case(path, fleet), path)
     if run is not None:
         file = InstanceFile.open(str(path), run, dict(given), row=row, trust=trust)
         trained = file.folder.load("latest")
@@ -498,10 +503,16 @@ def main(argv: Sequence[str] | None = None) -> None:
             solve_shard(args)
         return
     problem = open_problem(
-        args.instance, run=args.run, env=args.env, row=args.index, trust=args.trust, given=args.given
+        args.instance,
+        run=args.run,
+        env=args.env,
+        row=args.index,
+        trust=args.trust,
+        given=args.given,
+        fleet=args.fleet,
     )
     method = chosen(problem, args.method)
-    source = [pathlib.Path(args.instance)]
+    source = [pathlib.Path(path) for path in (args.instance, args.fleet) if path]
     for path in args.out:
         check_output("--out", path, endings_of(problem), source)
     for path in args.picture:
@@ -666,6 +677,7 @@ def report(solution: Solution) -> str:
 def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser = Parser("train.solve", "The best plan for one problem in so many seconds; Ctrl-C keeps the best so far.")
     parser.add_argument("instance", nargs="?", help="the file of the problem; a folder or a pattern for many files")
+    parser.add_argument("--fleet", metavar="FILE", help=FLEET_HELP)
     parser.add_argument("--seconds", type=above_zero, default=10.0, help="to look for each plan (default: 10)")
     parser.add_argument("--env", help="the environment; by default the one that reads the file")
     parser.add_argument("--method", help="a search, planner or baseline of it, or policy (default: the best choice)")
@@ -699,6 +711,9 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
             raise UserError("many files take --out DIR, one folder for all plans, and neither --picture nor --index")
     elif args.shard:
         raise UserError(f"--shard is of many files, and {args.instance} is one; leave it out")
+    said = [name for name in ("run", "env", "index") if getattr(args, name) is not None]
+    if args.fleet and said:
+        raise UserError(f"--fleet: the fleet says what plays; leave --{said[0]} out")
     if args.run and args.env:
         raise UserError("--env: a run brings its own environment; leave --env or --run out")
     if args.trust and not args.run:

@@ -55,13 +55,21 @@ def verdict(violations: Mapping[str, Any], place: Callable[[str, Any], str], mos
     return "not feasible: " + ", ".join(words[:most] + more)
 
 
+class Link(NamedTuple):
+    """A cell that leads to another page."""
+
+    text: str
+    address: str
+
+
 class Sheet(NamedTuple):
-    """A table of a plan for people: of one vehicle, say."""
+    """A table of a plan for people: of one vehicle, say; `tour`: its places, and whether each is numbered on a map."""
 
     title: str
     note: str
     columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+    rows: tuple[tuple[str | Link, ...], ...]
+    tour: tuple[tuple[tuple[float, float], bool], ...] = ()
 
 
 def plan_sheets(plan: Mapping[str, Any], table: str, vehicle: str) -> list[Sheet]:

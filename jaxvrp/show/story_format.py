@@ -25,6 +25,9 @@ EXACT = 1e4
 BESIDE = ("title", "shortfall", "lost", "actions", "why", "instead", "episode")
 """Fields that stand among the entries that episodes of all kinds have."""
 
+OPTIONAL = {"clock"}
+"""Entries that stand in the JSON only where they say something."""
+
 HELD = (story.Standing, story.Aim)
 """Dataclasses whose sequences ascend by their `time`, as pairs do by their first entry."""
 
@@ -32,7 +35,8 @@ HELD = (story.Standing, story.Aim)
 def to_json_values(value: Any) -> Any:
     """A story, or a part of one, as JSON values."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {name: to_json_values(getattr(value, name)) for name in _hints(type(value))}
+        fields = {name: getattr(value, name) for name in _hints(type(value))}
+        return {name: to_json_values(each) for name, each in fields.items() if each is not None or name not in OPTIONAL}
     if isinstance(value, Mapping):
         return {str(name): to_json_values(entry) for name, entry in value.items()}
     if isinstance(value, list | tuple):
@@ -66,7 +70,9 @@ def _check_of(kind: Any, counts: Mapping[str, int]) -> Check:
     if origin is typing.Annotated:
         return schema.one_of(*inner[1]) if inner[0] is str else schema.whole_number(counts.get(inner[1]))
     if isinstance(kind, type) and dataclasses.is_dataclass(kind):
-        return schema.object_with(**{name: _check_of(hint, counts) for name, hint in _hints(kind).items()})
+        checks = {name: _check_of(hint, counts) for name, hint in _hints(kind).items()}
+        later = {name: checks.pop(name) for name in OPTIONAL & checks.keys()}
+        return schema.all_of(schema.object_with(**checks), schema.optional_keys(**later))
     if origin is tuple:
         return _check_of_tuple(inner, counts)
     if origin is Mapping:

@@ -16,15 +16,18 @@ from jaxvrp.envs.dispatch.moment import file as moment
 from jaxvrp.envs.dispatch.moment.file import Moment
 from jaxvrp.envs.dispatch.problem import day_file
 from jaxvrp.envs.dispatch.problem.cordeau import NOTICE, read_cordeau
-from jaxvrp.envs.dispatch.problem.day_file import REMEDY, NamedDay, day_in, read_days, unservable
+from jaxvrp.envs.dispatch.problem.day_file import REMEDY, NamedDay, day_in, read_days, unservable, warned
 from jaxvrp.envs.dispatch.problem.inspection import inspect
 from jaxvrp.envs.dispatch.problem.instance import Instance, slack_of
+from jaxvrp.envs.dispatch.problem.orders import day_of, visits_of
 from jaxvrp.envs.dispatch.problem.solution import Stop
 from jaxvrp.envs.dispatch.routes.schedule import planned_travel
 from jaxvrp.envs.dispatch.rules import State
 from jaxvrp.episodes import Episode, whole
 from jaxvrp.io.json_files import read_json
 from jaxvrp.io.problem_files import UnknownFormatError, with_given
+from jaxvrp.orders.orders import Case
+from jaxvrp.orders.visits import in_json
 from jaxvrp.problems import Inspection, Problems
 
 FORMAT = "jaxvrp-dispatch-plan-1"
@@ -64,6 +67,11 @@ def _plan_of_day(named: NamedDay, episode: Episode) -> dict[str, Any]:
         "routes": routes,
         **({} if is_planned else {"answers": [_answer(named, day, states, request) for request in day.requests]}),
         "stops": stops,
+        **(
+            {"visits": in_json(visits_of(named, day.report.legs))}
+            if named.start and day.instance.depot is not None
+            else {}
+        ),
     }
 
 
@@ -111,11 +119,11 @@ def _answer(named: NamedDay, day: DrivenDay, states: State, request: int) -> dic
     feasible, added = (np.asarray(getattr(states.offers, name)[request]) for name in ("feasible", "added"))
     return {
         "request": named.requests[request],
-        "arrival": named.clock_time(day.instance.arrival[request]),
+        "arrival": named.moment(day.instance.arrival[request]),
         "offers": {named.vehicles[v]: named.lasting(added[v]) for v in day.vehicles if feasible[v]},
         "vehicle": named.vehicles[found.vehicle] if found else None,
-        "pickup": named.clock_time(found.pickup) if found else None,
-        "dropoff": named.clock_time(found.dropoff) if found else None,
+        "pickup": named.moment(found.pickup) if found else None,
+        "dropoff": named.moment(found.dropoff) if found else None,
     }
 
 
@@ -132,8 +140,8 @@ def _stops(named: NamedDay, day: DrivenDay) -> list[dict[str, Any]]:
                     "stop": number,
                     "what": what(stop),
                     "request": named.requests[stop.request],
-                    "departs": named.clock_time(stop.departs),
-                    "begin": named.clock_time(stop.start),
+                    "departs": named.moment(stop.departs),
+                    "begin": named.moment(stop.start),
                     "load": [load for time, load in day.tracks[v].loads if time <= stop.start][-1],
                 }
             )
@@ -169,6 +177,11 @@ class DispatchProblems(Problems[NamedDay | Moment]):
         if isinstance(content, dict) and content.get("format") == moment.FORMAT:
             return [moment.moment_in(content, path)]
         return [day_in(content, path)]
+
+    def of_case(self, case: Case) -> tuple[NamedDay, list[str]]:
+        """The day of orders and a fleet; see `day_of`."""
+        day, notes = day_of(case)
+        return warned(day, case.title), notes
 
     def solvers(self, problem: NamedDay | Moment, names: Sequence[str]) -> Sequence[str]:
         """What can solve it: a moment, the search; a day, all that plays, and first the search if it is all known."""

@@ -85,6 +85,16 @@ class _Source:
         x, y = np.add(place, self.named.place if self.named else 0.0).tolist()
         return x, y
 
+    @property
+    def units(self) -> Units:
+        """Of the clock and the map."""
+        start = self.named.start if self.named else None
+        return dataclasses.replace(UNITS, clock=(start.start, 1.0)) if start else UNITS
+
+    def said(self, minutes: float) -> str:
+        """A time of the clock of the file, in words without a unit."""
+        return self.units.moment(minutes) if self.units.clock else number(minutes)
+
     @functools.cached_property
     def clocks(self) -> tuple[float, ...]:
         """When each state is; the last one when all vehicles are done."""
@@ -125,7 +135,7 @@ def story_of(episode: Episode, problem: NamedDay | None = None) -> Story:
         ),
         verdict=verdict,
         is_feasible=verdict == KEPT,
-        units=UNITS,
+        units=source.units,
         span=source.span,
         clocks=source.clocks,
         places=tuple(_places(source)),
@@ -195,7 +205,7 @@ def _end(source: _Source, request: int, stop: Stop | None, *, is_pickup: bool) -
     else:
         standings.append(Standing(later, "lost" if is_pickup or day.depot is not None else "hidden"))
     limits = (float(day.pickup_deadline[request]), float(day.dropoff_deadline[request]))
-    deadlines = " and ".join(number(source.time(limit)) if np.isfinite(limit) else "none" for limit in limits)
+    deadlines = " and ".join(source.said(source.time(limit)) if np.isfinite(limit) else "none" for limit in limits)
     deadline = limits[0 if is_pickup else 1]
     return Place(
         name=source.request(request),
@@ -203,9 +213,15 @@ def _end(source: _Source, request: int, stop: Stop | None, *, is_pickup: bool) -
         kind="pickup" if is_pickup else "drop-off",
         position=source.place(getattr(day, end)[request]),
         standings=(Standing(min(source.span[0], arrival), "hidden"), *standings),
-        note=f"at {number(arrival)}, load {day.load[request]}, deadlines {deadlines}",
+        note=f"at {source.said(arrival)}, load {_load(source, request)}, deadlines {deadlines}",
         deadline=source.time(deadline) if np.isfinite(deadline) else None,
     )
+
+
+def _load(source: _Source, request: int) -> str:
+    """The load of a request, in the unit of its file."""
+    scale = source.named.scale if source.named else 1.0
+    return f"{source.day.instance.load[request] / scale:g}" + (" kg" if source.named and source.named.addresses else "")
 
 
 def _vehicle(source: _Source, v: int) -> Vehicle:

@@ -18,10 +18,13 @@ from jaxvrp.envs.truck_drone.physics import ARRIVED
 from jaxvrp.envs.truck_drone.problem.fleet_map import FleetMap, read_map
 from jaxvrp.envs.truck_drone.problem.inspection import inspect, why_nobody
 from jaxvrp.envs.truck_drone.problem.instance import Instance
+from jaxvrp.envs.truck_drone.problem.orders import CaseMap, map_of_case, visits_of
 from jaxvrp.envs.truck_drone.world import CRASHED, ONBOARD
 from jaxvrp.episodes import Episode
 from jaxvrp.io import plan_files
 from jaxvrp.io.plan_files import Sheet
+from jaxvrp.orders.orders import Case
+from jaxvrp.orders.visits import in_json, sheets_to_drive_by
 from jaxvrp.problems import Inspection, Problems
 
 FORMAT = "jaxvrp-truck-drone-plan-1"
@@ -60,7 +63,8 @@ def sheets_of(fleet_map: FleetMap, plan: Mapping[str, Any]) -> list[Sheet]:
         if event["what"] == "deliver":
             package = f"{demands[event['customer']]:g}"
         battery = "" if event["battery"] is None else f"{event['battery']:.0%}"
-        times = f"{event['start']:g}", f"{event['end']:g}"
+        moments = event["start"], event["end"]
+        times = [f"{each:g}" if fleet_map.start is None else fleet_map.said(each) for each in moments]
         late = f"{event['late']:g}" if event["late"] else ""
         values = [event.get(key) for key in further]
         return (*times, what, event["where"], package, battery, late, *("" if v is None else f"{v:g}" for v in values))
@@ -99,14 +103,14 @@ class _Planner:
         for drone in self.drones:
             deliveries = [each for sortie in sorties if sortie["drone"] == drone for each in sortie["deliveries"]]
             routes[drone] = [delivery["customer"] for delivery in deliveries]
-        length, time = self.map.amount("length"), self.map.amount("time")
+        length = self.map.amount("length")
         distances = {f"distance of {name}": length(far) for name, far in summary["distance"].items()}
         return {
             "format": FORMAT,
             "name": self.map.name,
             "units": self.map.units,
             "summary": summary,
-            "totals": {"end": time(summary["end"]), **distances},
+            "totals": {"end": self.map.said(summary["end"]), **distances},
             "feasible": not reasons,
             "reasons": reasons,
             "routes": routes,
@@ -313,6 +317,10 @@ class TruckDroneProblems(Problems[FleetMap]):
         """The map of a file; errors as of `read_map`."""
         return [read_map(path, **given)]
 
+    def of_case(self, case: Case) -> tuple[FleetMap, list[str]]:
+        """The map of orders and a fleet; see `map_of_case`."""
+        return map_of_case(case)
+
     def parameters(self, problem: FleetMap, env: TruckDrone) -> dict[str, Any]:
         """As `FleetMap.parameters`."""
         return problem.parameters(env)
@@ -336,7 +344,10 @@ class TruckDroneProblems(Problems[FleetMap]):
             ValueError: the states are of no or of several episodes.
         """
         course = course_of(episode)
-        return course.env.extend_plan(_Planner(problem, course).plan(), step_by_step(episode))
+        plan = _Planner(problem, course).plan()
+        if isinstance(problem, CaseMap):
+            plan["visits"] = in_json(visits_of(problem, plan))
+        return course.env.extend_plan(plan, step_by_step(episode))
 
     def write_plan(self, problem: FleetMap, path: str | os.PathLike, plan: Mapping[str, Any]) -> None:
         """Write a plan: `.json` all of it, `.csv` its events, a line each.
@@ -348,8 +359,8 @@ class TruckDroneProblems(Problems[FleetMap]):
         plan_files.write_plan(path, plan, plan["events"], (*COLUMNS, *_further(plan)))
 
     def sheets(self, problem: FleetMap, plan: Mapping[str, Any]) -> list[Sheet]:
-        """A sheet for each vehicle; see `sheets_of`."""
-        return sheets_of(problem, plan)
+        """A sheet for each vehicle: to drive by, or see `sheets_of`."""
+        return sheets_to_drive_by(plan) if plan.get("visits") else sheets_of(problem, plan)
 
 
 PROBLEMS = TruckDroneProblems()

@@ -211,7 +211,8 @@ def _note(course: Course, names: Naming, customer: int) -> str:
     """Window, news, and the delivery of a customer, in words."""
     opens, known, end = course.opens[customer], course.known_from[customer], course.instance.window_end[customer]
     until = names.clock(end)
-    words = [f"window {names.time(opens):.12g} to {until}" if opens > 0 else f"deadline {until}"]
+    begin = names.clock(opens) if names.units.clock else f"{names.time(opens):.12g}"
+    words = [f"window {begin} to {until}" if opens > 0 else f"deadline {until}"]
     if known > 0:
         words.append(f"known from {names.moment(known)}")
     if course.served_at[customer] >= 0:

@@ -93,21 +93,26 @@ function swatch(
 
 function timeAxis(svg, x, range, tall, unit) {
   const width = x(range[1]) - x(range[0]);
-  const ticks = niceTicks(range, clamp(Math.floor(width / 75), 2, 8));
+  const isClock = typeof unit === "function";
+  const ticks = niceTicks(range, clamp(Math.floor(width / 75), 2, 8), isClock ? HOURS : undefined);
   ticks.forEach((tick, at) => {
     const place = px(x(tick));
-    const text = `${shown(tick)}${at === ticks.length - 1 ? unit : ""}`;
+    const text = isClock ? unit(tick) : `${shown(tick)}${at === ticks.length - 1 ? unit : ""}`;
     draw("line", { class: "axis", x1: place, x2: place, y1: tall - 16, y2: tall - 12 }, svg);
     draw("text", { class: "tiny", x: place, y: tall - 2, "text-anchor": "middle" }, svg, text);
   });
   draw("line", { class: "axis", x1: px(x(range[0])), x2: px(x(range[1])), y1: tall - 16, y2: tall - 16 }, svg);
 }
 
-/** Round numbers within a range, about `count` of them. */
-function niceTicks([low, high], count) {
+/** Minutes between two times of an axis. */
+const HOURS = [5, 10, 15, 30, 60, 120, 180, 360, 720, 1440];
+
+/** Round numbers within a range, about `count` of them; `sizes`: the steps between them that may be. */
+function niceTicks([low, high], count, sizes) {
   const rough = (high - low) / count || 1;
   const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((times) => times * power).find((size) => size >= rough);
+  const round = sizes ?? [1, 2, 5, 10].map((times) => times * power);
+  const step = round.find((size) => size >= rough) ?? round.at(-1);
   const ticks = [];
   for (let tick = Math.ceil(low / step) * step; tick <= high + 1e-9 * step; tick += step)
     ticks.push(Number(tick.toPrecision(12)));

@@ -9,6 +9,7 @@ const MOST_ZOOM = 32;
 const part = (id) => document.getElementById(id);
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 document.body.dataset.kind = episodes[0].kind;
+document.body.dataset.plan = Boolean(episodes[0].is_plan);
 
 for (const each of panes) prepare(each);
 const modes = panes[0].modes.map(sharedMode);

@@ -16,6 +16,14 @@ const MANY_PLACES = 80;
 
 const TONES = { moves: "go", returns: "go", serves: "go", crashed: "bad" };
 
+/** A time of the clock, of minutes after midnight: "08:12", on the next day "00:30 +1". */
+function clockWords(minutes) {
+  const whole = Math.round(minutes);
+  const [hour, minute] = [Math.floor((whole % 1440) / 60), whole % 60];
+  const days = Math.floor(whole / 1440);
+  return `${String(hour).padStart(2, "0")}:${String(minute).padStart(2, "0")}${days ? ` +${days}` : ""}`;
+}
+
 /** When an entry of a story begins to hold. */
 const beginOf = (entry) => entry.time ?? entry.begin ?? entry[0];
 
@@ -98,10 +106,11 @@ function storyTiming({ span, clocks, vehicles, units, words }) {
         );
   }
 
-  const moment = (clock) => (isSteps ? `step ${number(clock)}` : `${number(clock)}${unit}`);
+  const clockTime = units.clock ? (clock) => clockWords(units.clock[0] + clock * units.clock[1]) : null;
+  const moment = clockTime ?? ((clock) => (isSteps ? `step ${number(clock)}` : `${number(clock)}${unit}`));
   const stepsText = (time) => {
     const clock = clocks[Math.min(Math.floor(time), LAST)];
-    return isSteps ? `${moment(clock)} of ${number(last)}` : `${number(clock)} of ${moment(last)}`;
+    return isSteps ? `${moment(clock)} of ${number(last)}` : `${clockTime?.(clock) ?? number(clock)} of ${moment(last)}`;
   };
   const steps = {
     id: "steps",
@@ -109,14 +118,14 @@ function storyTiming({ span, clocks, vehicles, units, words }) {
     length: LAST,
     ...(isEven ? { text: stepsText } : {}),
   };
-  const text = (time) => `time ${clockAt(time, "clock").toFixed(decimals)}${unit}`;
+  const text = (time) => clockTime?.(clockAt(time, "clock")) ?? `time ${clockAt(time, "clock").toFixed(decimals)}${unit}`;
   const clock = { id: "clock", name: "by clock", length: MOMENTS, span, text };
   return {
     clockOf,
     clockAt,
     stateAt,
     moment,
-    unit,
+    unit: clockTime ?? unit,
     last,
     end,
     played,
@@ -473,7 +482,7 @@ function storyView(seek) {
       agent: agent === null ? null : agents[agent],
       ...(vehicle === null ? deciderCard(entries, timing) : vehicleCard(story.vehicles[vehicle], vehicle, timing)),
     })),
-    charts: [...story.charts.map((content) => storyChart(content, timing, seekClock)), rewardChart(seek)],
+    charts: [...story.charts.map((content) => storyChart(content, timing, seekClock)), ...(episode.is_plan ? [] : [rewardChart(seek)])],
     ticks: story.events.map(({ step, look, vehicle }) => ({ at: step, colour: lookColour(look, vehicle) })),
     events: story.events.map(({ time, step, words }) => ({
       at: step,

@@ -22,6 +22,8 @@ from jaxvrp.envs.dispatch.problem.instance import (
     make_instance,
     origins_of,
 )
+from jaxvrp.io.clock import Clock, clock_at
+from jaxvrp.io.earth import Earth
 from jaxvrp.io.json_files import plain, read_json
 from jaxvrp.io.limits import LARGEST, LARGEST_WHOLE
 from jaxvrp.io.problem_files import DamagedFileError, FileFormat, UnknownFormatError, read_problems
@@ -46,6 +48,9 @@ REMEDY = "write a day as docs/dispatch.md describes"
 PLACE = list_of(number_from(-LARGEST), length=2)
 NOT_NEGATIVE, POSITIVE = number_from(0), number_from(0, itself=False)
 WINDOW = {f"{end}_{edge}": NOT_NEGATIVE for end in ("pickup", "dropoff") for edge in ("earliest", "deadline")}
+TIMED = {"arrival", *WINDOW}
+"""Fields of a request that are times of the clock."""
+
 REQUEST = object_of_only(
     {"arrival": NOT_NEGATIVE, "dropoff": PLACE},
     {"id": text, "pickup": PLACE, "load": whole_number(least=1), "value": number_from(-LARGEST), **WINDOW},
@@ -74,6 +79,7 @@ DAY = object_of_only(
     },
     {
         "name": text,
+        "start": text,
         "units": UNITS,
         "depot": PLACE,
         "area": list_of(PLACE, length=2),
@@ -86,7 +92,9 @@ DAY = object_of_only(
 class NamedDay:
     """A day with names. The instance is in km and minutes, from `clock` and `place` on: minutes, and km, of the user's.
 
-    `minutes` are those of the user's unit of time.
+    `minutes` are those of the user's unit of time. Where the file says at which `start` its day begins, times are those
+    of that clock. Places are on a plane that touches the `earth`, if they were given in degrees; `scale` are
+    units of load of a kilogram, and `addresses` of requests are what else is said of them, where that was given.
     """
 
     instance: Instance
@@ -96,6 +104,10 @@ class NamedDay:
     name: str = ""
     clock: float = 0.0
     place: tuple[float, float] = (0.0, 0.0)
+    start: Clock | None = None
+    earth: Earth | None = None
+    scale: float = 1.0
+    addresses: tuple[str, ...] = ()
 
     @classmethod
     def counted(
@@ -120,6 +132,15 @@ class NamedDay:
         """A time of the instance on the user's clock, to a thousandth of the unit or less."""
         return round((float(time) + self.clock) / self.minutes, self.decimals) + 0.0
 
+    def moment(self, time: float) -> float | str:
+        """A time of the instance for people: as `clock_time`, or on the clock of a day that has a start."""
+        return self.start.shown(float(time) + self.clock) if self.start else self.clock_time(time)
+
+    def words(self, time: float) -> str:
+        """The same in a sentence."""
+        moment = self.moment(time)
+        return moment if isinstance(moment, str) else f"{moment:.13g}"
+
     def lasting(self, minutes: float) -> float:
         """A length of time in the user's unit, to a thousandth of it or less."""
         return round(float(minutes) / self.minutes, self.decimals) + 0.0
@@ -143,10 +164,10 @@ def read_days(path: str | os.PathLike) -> list[NamedDay]:
         ".json": FileFormat(FORMAT, lambda path: day_in(read_json(path, REMEDY, (FORMAT,)), path)),
     }
     found = read_problems(path, formats, lambda read: () if isinstance(read, NamedDay) else read.load.shape[:-1])
-    return [each if isinstance(each, NamedDay) else _warned(_numbered(each), path) for each in found]
+    return [each if isinstance(each, NamedDay) else warned(_numbered(each), path) for each in found]
 
 
-def _warned(day: NamedDay, path: str | os.PathLike) -> NamedDay:
+def warned(day: NamedDay, path: str | os.PathLike) -> NamedDay:
     """The day, after a warning of requests that no vehicle can ever serve."""
     if never := unservable(day):
         name, why = next(iter(never.items()))
@@ -178,7 +199,7 @@ def day_in(content: Any, path: str | os.PathLike) -> NamedDay:
     if not (isinstance(content, dict) and content.get("format") == FORMAT):
         raise UnknownFormatError(f'{path} has no "format": "{FORMAT}"; {REMEDY}')
     try:
-        return _warned(parse_day(content), path)
+        return warned(parse_day(content), path)
     except ValueError as error:
         raise DamagedFileError(f"{path}: {error}") from None
 
@@ -189,7 +210,7 @@ def parse_day(content: Mapping[str, Any]) -> NamedDay:
     Raises:
         ValueError: it is none; one line that names the field, and what is wrong.
     """
-    content = plain(content)
+    content, start = _with_clock(plain(content))
     DAY(content, "")
     requests, vehicles, depot = content["requests"], content["vehicles"], content.get("depot")
     if not vehicles:
@@ -239,7 +260,26 @@ def parse_day(content: Mapping[str, Any]) -> NamedDay:
             **_limits_of_some(vehicles, content["horizon"], minutes),
         )
     names = _names("request", requests), _names("vehicle", vehicles)
-    return NamedDay.counted(instance, *names, minutes=minutes, name=content.get("name", ""))
+    day = NamedDay.counted(instance, *names, minutes=minutes, name=content.get("name", ""))
+    return dataclasses.replace(day, start=start)
+
+
+def _with_clock(content: Mapping[str, Any]) -> tuple[Mapping[str, Any], Clock | None]:
+    """A day with numbers for times of the clock, in its unit since its start, and this clock; None if it has none.
+
+    Raises:
+        ValueError: a time is none; one line that names the field.
+    """
+    if "start" not in content:
+        return content, None
+    clock = clock_at(content["start"], "start")
+    unit = TIMES.get((content.get("units") or {}).get("time", "min"), 1.0)
+    of_requests = [
+        each | {name: clock.number(each[name], unit, f"requests[{index}].{name}") for name in TIMED & each.keys()}
+        for index, each in enumerate(content.get("requests", ()))
+    ]
+    horizon = clock.number(content.get("horizon"), unit, "horizon")
+    return {**content, "requests": of_requests, "horizon": horizon}, clock
 
 
 def _limits_of_some(vehicles: Sequence[Mapping[str, Any]], horizon: float, minutes: float) -> dict[str, np.ndarray]:
@@ -300,7 +340,7 @@ def unservable(named: NamedDay) -> dict[str, str]:
         within = can & (reached <= most)
         for request in np.flatnonzero((day.load > 0) & can.any(axis=1) & ~within.any(axis=1)).tolist():
             least = np.argmin(np.where(can[request], reached[request], np.inf))
-            times = (f"{named.clock_time(each[request, least]):.13g}" for each in (reached, most))
+            times = (named.words(each[request, least]) for each in (reached, most))
             found[request] = words.format(*times)
         can = within
     return {named.requests[request]: found[request] for request in sorted(found)}

@@ -25,12 +25,14 @@ from jaxvrp.envs.truck_drone.env import TruckDrone, make
 from jaxvrp.envs.truck_drone.problem.instance import Instance
 from jaxvrp.fields import ABSENT
 from jaxvrp.io import messages
+from jaxvrp.io.clock import Clock, clock_at
 from jaxvrp.io.json_files import plain, read_json
 from jaxvrp.io.limits import LARGEST
 from jaxvrp.io.messages import shown
 from jaxvrp.io.origin import FAR_IN_TIME, origin_of
 from jaxvrp.io.problem_files import DamagedFileError, UnknownFormatError
 from jaxvrp.io.schema import Check, list_of, number_from, object_of_only, one_of, optional, text
+from jaxvrp.io.units import TIMES
 from jaxvrp.io.whole_files import write_text
 
 FORMAT = "jaxvrp-truck-drone-1"
@@ -211,6 +213,7 @@ class FleetMap:
         reach: distances of delivery and recovery.
         units: names of the units of length, time and demand.
         name: of the problem.
+        start: the time of the clock at 0, "08:00"; then times are shown on that clock, and may be written so in a file.
 
     Raises:
         ValueError: one line with the field that is wrong.
@@ -225,8 +228,11 @@ class FleetMap:
     reach: Reach = Reach()
     units: Units = dataclasses.field(default_factory=dict)
     name: Name = ""
+    start: Name | None = None
 
     def __post_init__(self) -> None:
+        if self.start is not None:
+            clock_at(self.start, "start")
         for field in ("nodes", "customers", "drones"):
             _refuse_same_names(field, self.names(field))
         _refuse_mixed_fleet(self.drones)
@@ -317,6 +323,17 @@ class FleetMap:
             return f"{digits.rstrip('0').rstrip('.') if '.' in digits else digits} {unit}".rstrip()
 
         return words
+
+    @property
+    def minutes(self) -> float:
+        """Of a unit of time; 1 for one that is not known."""
+        return TIMES.get(self.units.get("time", ""), 1.0)
+
+    def said(self, time: float) -> str:
+        """A moment in words: on the clock, if the map has a start, else a number with its unit."""
+        if self.start is None:
+            return self.amount("time")(time)
+        return Clock.of(self.start).shown(time * self.minutes)
 
     def instance(self) -> Instance:
         """The problem in the units of the simulator, to be played in `environment`.
@@ -464,8 +481,30 @@ def parse_map(content: Any) -> FleetMap:
     Raises:
         ValueError: it is none; one line that names the field, and what is wrong.
     """
+    content = _with_numbers(content)
     CHECK(content, "")
     return _parsed(FleetMap, {name: value for name, value in content.items() if name != "format"})
+
+
+def _with_numbers(content: Any) -> Any:
+    """The value with numbers for times of the clock, in its unit since its `start`; as it is if it has none."""
+    if not (isinstance(content, dict) and content.get("start") is not None):
+        return content
+    clock, units, customers = clock_at(content["start"], "start"), content.get("units"), content.get("customers")
+    unit = TIMES.get(units.get("time", ""), 1.0) if isinstance(units, dict) else 1.0
+
+    def customer(entry: Any, field: str) -> Any:
+        if not isinstance(entry, dict):
+            return entry
+        given = {name: clock.number(entry[name], unit, f"{field}.{name}") for name in entry.keys() & {"known_from"}}
+        if isinstance(window := entry.get("window"), list):
+            given["window"] = [clock.number(each, unit, f"{field}.window") for each in window]
+        return {**entry, **given}
+
+    if isinstance(customers, list):
+        customers = [customer(entry, f"customers[{index}]") for index, entry in enumerate(customers)]
+        content = {**content, "customers": customers}
+    return {**content, "horizon": clock.number(content.get("horizon"), unit, "horizon")}
 
 
 def _parsed(hint: Any, value: Any) -> Any:
@@ -491,8 +530,8 @@ def write_map(path: str | os.PathLike, fleet_map: FleetMap) -> None:
     Raises:
         OSError: the file cannot be written.
     """
-    names = ("name", "units", "scale", "horizon", "truck", "reach", "nodes", "customers", "drones")
-    left_out: tuple[Any, ...] = ("", {}, Scale(), Reach())
+    names = ("name", "start", "units", "scale", "horizon", "truck", "reach", "nodes", "customers", "drones")
+    left_out: tuple[Any, ...] = ("", None, {}, Scale(), Reach())
     content = {"format": FORMAT}
     content |= {name: _plain(value) for name in names if (value := getattr(fleet_map, name)) not in left_out}
     lines = ",\n".join(f"  {json.dumps(name)}: {_lines(value)}" for name, value in content.items())

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from jaxvrp.envs.truck_drone.problem.fleet_map import FleetMap, WholeScale
 from jaxvrp.envs.truck_drone.problem.instance import Instance
+from jaxvrp.io.clock import minutes_of
 from jaxvrp.io.messages import number
 from jaxvrp.story import Point, Units
 
@@ -45,10 +46,12 @@ class Naming:
 
     def moment(self, step: ArrayLike) -> str:
         """When a step ends, in words: "step 3"."""
-        return f"step {self.clock(step)}" if self.fleet_map is None else self.fleet_map.amount("time")(self.time(step))
+        return f"step {self.clock(step)}" if self.fleet_map is None else self.fleet_map.said(self.time(step))
 
     def clock(self, step: ArrayLike) -> str:
         """The same without the word for a step: "3"."""
+        if self.units.clock and self.fleet_map:
+            return self.fleet_map.said(self.time(step))
         return f"{self.time(step):.12g} {'' if self.fleet_map is None else self.units.time}".rstrip()
 
     def duration(self, steps: ArrayLike) -> str:
@@ -71,7 +74,8 @@ def naming_of(instance: Instance, num_drones: int, fleet_map: FleetMap | None) -
     """The names and units of a map; of a generated problem numbers, steps and map units."""
     if fleet_map is not None:
         nodes, customers, drones = (tuple(fleet_map.names(kind)) for kind in ("nodes", "customers", "drones"))
-        units = Units(fleet_map.units.get("time", ""), fleet_map.units.get("length", ""))
+        start = None if fleet_map.start is None else (minutes_of(fleet_map.start), fleet_map.minutes)
+        units = Units(fleet_map.units.get("time", ""), fleet_map.units.get("length", ""), start)
         labels = {"nodes": nodes, "customers": customers}
         return Naming(fleet_map.truck_name, drones, nodes, customers, labels, units, fleet_map.whole_scale, fleet_map)
     counts = {"nodes": len(instance.node_position), "customers": len(instance.demand)}

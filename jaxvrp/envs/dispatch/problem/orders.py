@@ -1,0 +1,132 @@
+"""A day made of orders and a fleet, and what its plan comes to for drivers."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from jaxvrp.envs.dispatch.problem.day_file import FORMAT, NamedDay, parse_day
+from jaxvrp.envs.dispatch.problem.instance import MINUTES_PER_HOUR
+from jaxvrp.envs.dispatch.problem.solution import Leg
+from jaxvrp.orders.orders import Case, Kind, Point
+from jaxvrp.orders.visits import Visit
+
+SCALES = (1, 10, 100, 1000)
+"""Units of load of a kilogram: the fewest that say all loads in whole numbers."""
+
+
+def day_of(case: Case) -> tuple[NamedDay, list[str]]:
+    """The day of orders and a fleet, and lines that say what was changed.
+
+    Raises:
+        ValueError: a day cannot say it; one line.
+    """
+    fleet, notes = case.fleet, []
+    scale = _scale([stop.load for stop in case.stops])
+    service = {stop.service for stop in case.stops if stop.service is not None}
+    longest = max(service, default=None)
+    if len(service) > 1:
+        notes.append(
+            f"service: {min(service):g} to {longest:g} minutes are asked for, and a vehicle has one time for all "
+            f"stops; the longest, {longest:g}, is taken"
+        )
+    total = max(1, math.ceil(scale * sum(stop.load for stop in case.stops)))
+    vans = [_vehicle(f"van {1 + at}", fleet.vans, longest, scale, total) for at in range(fleet.vans.count)]
+    drones = [
+        {**_vehicle(f"drone {1 + at}", fleet.drones, longest, scale, total), "is_drone": True}
+        for at in range(fleet.drones.count)
+    ]
+    stops = sorted(case.stops, key=lambda stop: stop.known)
+    requests = [
+        {
+            "id": stop.name,
+            "arrival": stop.known,
+            "dropoff": list(stop.place),
+            "dropoff_earliest": stop.earliest,
+            "dropoff_deadline": stop.latest,
+            "load": max(1, math.ceil(scale * stop.load)),
+        }
+        for stop in stops
+    ]
+    content = {"format": FORMAT, "name": case.title, "horizon": fleet.horizon, "depot": list(case.depot)}
+    day = parse_day({**content, "vehicles": vans + drones, "requests": requests})
+    addresses = tuple(stop.address for stop in stops)
+    return dataclasses.replace(day, start=fleet.clock, earth=case.earth, scale=scale, addresses=addresses), notes
+
+
+def _scale(loads: Sequence[float]) -> int:
+    """The first of `SCALES` in which all loads are whole, or the finest."""
+    return next((scale for scale in SCALES if all(float(scale * load).is_integer() for load in loads)), SCALES[-1])
+
+
+def _vehicle(name: str, kind: Kind, service: float | None, scale: int, total: int) -> dict[str, Any]:
+    stop_time = kind.stop if service is None else service
+    vehicle = {
+        "id": name,
+        "speed": kind.speed,
+        "capacity": total if math.isinf(kind.capacity) else int(scale * kind.capacity),
+        "detour": kind.detour,
+        "stop_time": stop_time,
+        "turnaround": kind.turnaround,
+    }
+    if vehicle["capacity"] < 1:
+        raise ValueError(f"{name}: a capacity of {kind.capacity:g} kg is none; give more")
+    if math.isfinite(kind.range):
+        vehicle["max_trip"] = MINUTES_PER_HOUR * kind.range / kind.speed + stop_time
+    return vehicle
+
+
+def visits_of(named: NamedDay, legs: Iterable[Leg]) -> Iterator[Visit]:
+    """What the driven legs of a day with a depot come to for drivers, trip by trip."""
+    for (vehicle, _), group in itertools.groupby(_with_trips(legs), key=lambda each: each[:2]):
+        yield from _trip(named, vehicle, [leg for _, _, leg in group])
+
+
+def _trip(named: NamedDay, vehicle: int, legs: Sequence[Leg]) -> Iterator[Visit]:
+    """Loading at the depot, the stops, and the way home."""
+    first, day = legs[0], named.instance
+    is_drone, name = bool(day.is_drone[vehicle]), named.vehicles[vehicle]
+    depot = (float(day.depot[0]), float(day.depot[1]))
+
+    def visit(what: str, who: str, place: Point, minute: float, **more: Any) -> Visit:
+        at = (place[0] + named.place[0], place[1] + named.place[1])
+        degrees = named.earth.degrees(at) if named.earth else None
+        return Visit(name, is_drone, what, who, at, float(minute), named.words(minute), degrees=degrees, **more)
+
+    assert first.stop is not None
+    yield visit("load", "depot", depot, first.stop.departs, load=first.load_before / named.scale)
+    for leg in legs:
+        if leg.stop is None:
+            yield visit("home", "depot", depot, leg.arrival)
+            continue
+        request = leg.stop.request
+        x, y = day.dropoff[request]
+        yield visit(
+            "deliver",
+            named.requests[request],
+            (float(x), float(y)),
+            leg.stop.start,
+            window=_window(named, request),
+            load=float(day.load[request]) / named.scale,
+            address=named.addresses[request] if named.addresses else "",
+        )
+
+
+def _with_trips(legs: Iterable[Leg]) -> Iterator[tuple[int, int, Leg]]:
+    """Vehicle, trip and leg; the way home is of the trip before it."""
+    trip = 0
+    for leg in legs:
+        trip = leg.stop.trip if leg.stop else trip
+        yield leg.vehicle, trip, leg
+
+
+def _window(named: NamedDay, request: int) -> str:
+    """When a request can be served, if that is not all day."""
+    day = named.instance
+    earliest, latest = float(day.dropoff_earliest[request]), float(day.dropoff_deadline[request])
+    if earliest <= 0 and latest >= day.horizon:
+        return ""
+    return f"{named.words(max(earliest, 0.0))} to {named.words(min(latest, float(day.horizon)))}"

@@ -1,0 +1,71 @@
+"""Times of a day as people write them, `08:00`, and as minutes since a day began."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+from jaxvrp.io.messages import shown
+
+MINUTES = 24 * 60
+"""Of a day."""
+
+TIME = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?")
+
+
+def is_time(value: object) -> bool:
+    """Whether a value is a text like `08:00` or `8:00:30`."""
+    return isinstance(value, str) and TIME.fullmatch(value.strip()) is not None
+
+
+def minutes_of(text: str) -> float:
+    """Minutes from midnight to a time of the clock.
+
+    Raises:
+        ValueError: it is none; one line.
+    """
+    found = TIME.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(f"'{text.strip()[:20]}' is no time of the clock; write it as 08:30")
+    hour, minute, second = (int(part or 0) for part in found.groups())
+    return 60 * hour + minute + second / 60
+
+
+class Clock(NamedTuple):
+    """The clock of a day that begins `start` minutes after midnight."""
+
+    start: float
+
+    @classmethod
+    def of(cls, text: str) -> Clock:
+        """The clock of a day that begins at a time like `08:00`; errors as of `minutes_of`."""
+        return cls(minutes_of(text))
+
+    def since(self, text: str) -> float:
+        """Minutes from the start to a time; one before the start is of the next day. Errors as of `minutes_of`."""
+        return (minutes_of(text) - self.start) % MINUTES
+
+    def shown(self, minutes: float) -> str:
+        """The time so many minutes after the start, to the minute: `08:12`; on the next day `00:30 +1`."""
+        days, rest = divmod(round(self.start + minutes), MINUTES)
+        return f"{rest // 60:02}:{rest % 60:02}" + (f" +{days}" if days else "")
+
+    def number(self, value: Any, unit: float, field: str) -> Any:
+        """A time of the clock in units of so many minutes since the start; any other value as it is.
+
+        Raises:
+            ValueError: a text that is no time; one line that names the field.
+        """
+        if not isinstance(value, str):
+            return value
+        try:
+            return self.since(value) / unit
+        except ValueError as error:
+            raise ValueError(f"{field}: {error}") from None
+
+
+def clock_at(value: Any, field: str) -> Clock:
+    """The clock that starts at a time; raises a ValueError of one line that names the field if it is none."""
+    if not is_time(value):
+        raise ValueError(f"{field} is {shown(value)}; write the time when the day begins as 08:00")
+    return Clock.of(value)

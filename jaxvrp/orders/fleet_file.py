@@ -1,0 +1,103 @@
+"""The file of a fleet: depot, start and end of the day, vans and drones; YAML, in clock times, km, km/h and kg."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from pathlib import Path
+from typing import Any
+
+from jaxvrp.io.clock import Clock, is_time
+from jaxvrp.io.limits import LARGEST
+from jaxvrp.io.messages import shown
+from jaxvrp.io.schema import Check, all_of, number_from, object_of_only, one_of, whole_number
+from jaxvrp.io.yaml_text import read_yaml
+from jaxvrp.orders.orders import Fleet, Kind
+
+CARRIED = "van"
+"""Where drones start that a van carries."""
+
+POSITIVE, NOT_NEGATIVE, ANYWHERE = number_from(0, itself=False), number_from(0), number_from(-LARGEST)
+
+
+def _time(value: Any, where: str) -> None:
+    if not is_time(value):
+        raise ValueError(f"{where} is {shown(value)}; it must be a time, written as 08:00")
+
+
+def _degrees(most: float) -> Check:
+    def check(value: Any, where: str) -> None:
+        if abs(value) > most:
+            raise ValueError(f"{where} is {value:g}; it must be from -{most:g} to {most:g}")
+
+    return all_of(number_from(-LARGEST), check)
+
+
+VAN = (
+    {"speed": POSITIVE},
+    {
+        "count": whole_number(least=1),
+        "capacity": POSITIVE,
+        "stop": NOT_NEGATIVE,
+        "turnaround": NOT_NEGATIVE,
+        "detour": number_from(1),
+    },
+)
+DRONE = (
+    {"speed": POSITIVE, "range": POSITIVE},
+    {
+        "count": whole_number(least=1),
+        "capacity": POSITIVE,
+        "stop": NOT_NEGATIVE,
+        "turnaround": NOT_NEGATIVE,
+        "from": one_of("depot", CARRIED),
+    },
+)
+FLEET = object_of_only(
+    {
+        "start": _time,
+        "end": _time,
+        "depot": object_of_only({}, {"lat": _degrees(90), "lon": _degrees(180), "x": ANYWHERE, "y": ANYWHERE}),
+        "vans": object_of_only(*VAN),
+    },
+    {"drones": object_of_only(*DRONE)},
+)
+
+
+def read_fleet(path: str | os.PathLike) -> Fleet:
+    """The fleet of a file.
+
+    Raises:
+        ValueError: it is none; one line that names the file and the field.
+        OSError: it cannot be read.
+    """
+    content = read_yaml(Path(path))
+    try:
+        FLEET(content, "")
+        return _fleet(path, content)
+    except ValueError as error:
+        raise ValueError(f"{path}: {str(error).removeprefix(' ')}") from None
+
+
+def _fleet(path: str | os.PathLike, content: dict[str, Any]) -> Fleet:
+    depot, clock = content["depot"], Clock.of(content["start"])
+    if depot.keys() not in ({"lat", "lon"}, {"x", "y"}):
+        raise ValueError("depot needs lat and lon, or x and y in kilometres")
+    horizon = clock.since(content["end"])
+    if not horizon:
+        raise ValueError("end is the start; give the time when all are home")
+    vans = {"count": 1, **content["vans"]}
+    drones = dict(content.get("drones", {}))
+    start = drones.pop("from", CARRIED if vans["count"] == 1 else "depot") if drones else "depot"
+    if start == CARRIED and vans["count"] > 1:
+        raise ValueError("drones.from: one van can carry drones, several cannot here; let them fly from the depot")
+    return Fleet(
+        path,
+        (depot["lat"], depot["lon"]) if "lat" in depot else (depot["x"], depot["y"]),
+        "lat" in depot,
+        clock,
+        horizon,
+        Kind(**vans),
+        dataclasses.replace(Kind(count=1), **drones) if drones else Kind(),
+        start == CARRIED,
+    )

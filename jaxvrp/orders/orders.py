@@ -1,0 +1,214 @@
+"""Customers and a fleet as plain data, whatever files they come from: kilometres, minutes since the start, kg."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+from collections.abc import Sequence
+
+import numpy as np
+
+from jaxvrp.io.clock import MINUTES, Clock, minutes_of
+from jaxvrp.io.earth import WIDEST, Earth
+
+Point = tuple[float, float]
+
+NEAR = 3.0
+"""A place that is out of sight, and is so many times nearer with its numbers exchanged, has them exchanged."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Order:
+    """A customer who waits for a parcel.
+
+    Attributes:
+        name: of the customer, unique.
+        place: latitude and longitude, or x and y in kilometres.
+        where: where it stands in its file, for messages: "line 3".
+        earliest, latest: of the delivery: a clock time, or minutes since the start of the day.
+        known: likewise, from when on it is known.
+        load: kilograms.
+        service: minutes of the stop; None as the fleet says.
+        address: what else is said of the place.
+    """
+
+    name: str
+    place: Point
+    where: str
+    earliest: str | float | None = None
+    latest: str | float | None = None
+    known: str | float | None = None
+    load: float | None = None
+    service: float | None = None
+    address: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Orders:
+    """All customers of a file; `ignored` are columns or properties of it that say nothing here."""
+
+    path: str | os.PathLike
+    orders: tuple[Order, ...]
+    is_degrees: bool
+    ignored: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """Vehicles of one kind.
+
+    Attributes:
+        count: of them.
+        speed: km/h.
+        capacity: kilograms.
+        range: kilometres of a flight; inf for no limit.
+        stop: minutes of a stop.
+        turnaround: minutes at the depot between two trips.
+        detour: kilometres to drive for a straight one.
+    """
+
+    count: int = 0
+    speed: float = 30.0
+    capacity: float = math.inf
+    range: float = math.inf
+    stop: float = 0.0
+    turnaround: float = 0.0
+    detour: float = 1.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Fleet:
+    """Depot, day and vehicles; `carried`: the van carries the drones, which else fly from the depot."""
+
+    path: str | os.PathLike
+    depot: Point
+    is_degrees: bool
+    clock: Clock
+    horizon: float
+    vans: Kind
+    drones: Kind
+    carried: bool
+
+    @property
+    def choice(self) -> tuple[str, str]:
+        """The environment that plays such a day, and why."""
+        if self.carried:
+            return "vrpd_tw", f"one van carries its {self.drones.count} drones"
+        vans = f"{self.vans.count} van{'' if self.vans.count == 1 else 's'}"
+        drones = f" and {self.drones.count} drone{'' if self.drones.count == 1 else 's'}" if self.drones.count else ""
+        are = "starts" if self.vans.count == 1 and not drones else "start"
+        return "dispatch", f"{vans}{drones} {are} from a depot"
+
+
+@dataclasses.dataclass(frozen=True)
+class Stop:
+    """An order in kilometres and minutes since the start of the day; `latest` may be the end of the day."""
+
+    name: str
+    place: Point
+    earliest: float
+    latest: float
+    known: float
+    load: float
+    service: float | None
+    address: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """Orders and fleet on one plane and one clock: what an environment makes its problem of.
+
+    Attributes:
+        title: of the problem.
+        fleet: the vehicles.
+        depot: kilometres.
+        stops: the customers.
+        earth: of the plane; None if places were given in kilometres.
+    """
+
+    title: str
+    fleet: Fleet
+    depot: Point
+    stops: tuple[Stop, ...]
+    earth: Earth | None
+
+
+def case_of(orders: Orders, fleet: Fleet) -> Case:
+    """Orders and a fleet, together.
+
+    Raises:
+        ValueError: they do not fit together; one line that names the file and the place in it.
+    """
+    if orders.is_degrees != fleet.is_degrees:
+        theirs, ours = ("degrees", "kilometres")[:: 1 if orders.is_degrees else -1]
+        raise ValueError(f"{fleet.path}: depot is in {ours}, and {orders.path} in {theirs}; give both alike")
+    given = np.array([fleet.depot, *(order.place for order in orders.orders)])
+    earth = None
+    if orders.is_degrees:
+        _refuse_exchanged(orders, fleet)
+        earth = Earth.around(given)
+        flat = earth.flat(given)
+        if (span := float(np.ptp(flat, axis=0).max())) > WIDEST:
+            raise ValueError(f"{orders.path}: places span {span:.0f} km, more than {WIDEST:g}; plan parts of it")
+    else:
+        flat = given
+    places = [(float(x), float(y)) for x, y in flat]
+    stops = [_stop(orders, order, place, fleet) for order, place in zip(orders.orders, places[1:], strict=True)]
+    return Case(os.path.basename(orders.path), fleet, places[0], tuple(stops), earth)
+
+
+def _stop(orders: Orders, order: Order, place: Point, fleet: Fleet) -> Stop:
+    """An order on the plane and on the clock of the day."""
+    where = f"{orders.path}, {order.where}: the window of {order.name}"
+    known, earliest, latest = (_minutes(value, fleet) for value in (order.known, order.earliest, order.latest))
+    earliest, latest = earliest or 0.0, fleet.horizon if latest is None else latest
+    if latest < earliest:
+        ends, begins = _words(order.latest), _words(order.earliest)
+        raise ValueError(f"{where} ends at {ends}, before it begins at {begins}; correct one of them")
+    if latest < 0 or earliest > fleet.horizon:
+        day = f"{fleet.clock.shown(0)} to {fleet.clock.shown(fleet.horizon)}"
+        window = f"{_words(order.earliest)} to {_words(order.latest)}"
+        raise ValueError(f"{where}, {window}, is not in the day, {day}; correct it, or start and end of the fleet")
+    load = 1.0 if order.load is None else order.load
+    window = max(earliest, 0.0), min(latest, fleet.horizon)
+    return Stop(order.name, place, *window, max(known or 0.0, 0.0), load, order.service, order.address)
+
+
+def _minutes(value: str | float | None, fleet: Fleet) -> float | None:
+    """Minutes since the start; below 0 for a clock time before it, unless the day lasts until then."""
+    if not isinstance(value, str):
+        return value
+    minutes = fleet.clock.since(value)
+    return minutes - MINUTES if minutes > fleet.horizon and minutes_of(value) < fleet.clock.start else minutes
+
+
+def _words(value: str | float | None) -> str:
+    return "any time" if value is None else value if isinstance(value, str) else f"{value:g}"
+
+
+def _refuse_exchanged(orders: Orders, fleet: Fleet) -> None:
+    """Raise a ValueError for latitude and longitude that are exchanged: near the depot, if they were the other way."""
+    depot, far = np.array(fleet.depot), []
+    for order in orders.orders:
+        place = np.array(order.place)
+        gap, exchanged = (np.abs(each - depot).max() for each in (place, place[::-1]))
+        if gap > 1.0 and NEAR * exchanged < gap:
+            raise ValueError(
+                f"{orders.path}, {order.where}: latitude {place[0]:g} and longitude {place[1]:g} of {order.name} lie "
+                "far from the depot, and near it if exchanged; exchange the two columns"
+            )
+        far += [order] if abs(place[0] - depot[0]) * 111 > WIDEST else []
+    if far:
+        raise ValueError(
+            f"{orders.path}, {far[0].where}: {far[0].name} lies more than {WIDEST:g} km from the depot, at latitude "
+            f"{far[0].place[0]:g}; correct it, or the depot"
+        )
+
+
+def refuse_same_names(path: str | os.PathLike, orders: Sequence[Order]) -> None:
+    """Raise a ValueError, one line, if two orders have one name."""
+    seen: dict[str, Order] = {}
+    for order in orders:
+        if (first := seen.setdefault(order.name, order)) is not order:
+            raise ValueError(f"{path}, {order.where}: id '{order.name}' is that of {first.where}, too; rename one")

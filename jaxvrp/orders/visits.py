@@ -1,0 +1,84 @@
+"""What a plan comes to for those who drive it: visits in their order, and sheets of these to drive by."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from jaxvrp.io.earth import link
+from jaxvrp.io.plan_files import Link, Sheet
+from jaxvrp.orders.orders import Point
+
+COLUMNS = ("time", "stop", "address", "window", "load", "next stop")
+
+
+@dataclasses.dataclass(frozen=True)
+class Visit:
+    """A vehicle at a place.
+
+    Attributes:
+        vehicle: its name.
+        is_drone: what it is.
+        what: "load", "deliver", "home", or what else is done there.
+        name: of the customer, or of the place.
+        place: kilometres.
+        minute: of the day, since its start.
+        time: the same in words.
+        window: in words; "" for any time.
+        load: kilograms that are delivered, or loaded.
+            address: what else is said of the place.
+        degrees: its latitude and longitude, if they are known.
+    """
+
+    vehicle: str
+    is_drone: bool
+    what: str
+    name: str
+    place: Point
+    minute: float
+    time: str
+    window: str = ""
+    load: float = 0.0
+    address: str = ""
+    degrees: Point | None = None
+
+
+def in_json(visits: Iterable[Visit]) -> list[dict[str, Any]]:
+    """Visits as part of a plan, see `Problems.plan`, under the key `visits`."""
+    return [dataclasses.asdict(visit) for visit in visits]
+
+
+def of_plan(plan: Mapping[str, Any]) -> list[Visit]:
+    """The visits of a plan that has them."""
+    return [Visit(**entry) for entry in plan.get("visits", ())]
+
+
+def by_vehicle(vehicles: Sequence[str], visits: Sequence[Visit]) -> dict[str, list[Visit]]:
+    """The visits of each vehicle, also of those that have none."""
+    return {name: [visit for visit in visits if visit.vehicle == name] for name in vehicles}
+
+
+def sheets_to_drive_by(plan: Mapping[str, Any]) -> list[Sheet]:
+    """A sheet for each vehicle of a plan with visits."""
+    return [_sheet(name, visits) for name, visits in by_vehicle([*plan["routes"]], of_plan(plan)).items()]
+
+
+def _sheet(name: str, visits: Sequence[Visit]) -> Sheet:
+    gaps = [math.dist(one.place, two.place) for one, two in itertools.pairwise(visits)]
+    rows = [_row(visit, gap) for visit, gap in zip(visits, [*gaps, 0.0], strict=False)]
+    kept = [at for at in range(len(COLUMNS)) if any(row[at] for row in rows)]
+    delivered = sum(visit.what == "deliver" for visit in visits)
+    note = f"{delivered} stop{'' if delivered == 1 else 's'}, {sum(gaps):.1f} km in straight lines" if visits else ""
+    tour = tuple((visit.place, visit.what == "deliver") for visit in visits)
+    table = tuple(tuple(row[at] for at in kept) for row in rows)
+    return Sheet(name, note, tuple(COLUMNS[at] for at in kept), table, tour)
+
+
+def _row(visit: Visit, gap: float) -> tuple[str | Link, ...]:
+    stop = visit.name if visit.what == "deliver" else f"{visit.what}, {visit.name}"
+    address = Link(visit.address or "map", link(visit.degrees)) if visit.degrees else visit.address
+    load = f"{visit.load:g} kg" if visit.load else ""
+    return visit.time, stop, address, visit.window, load, f"{gap:.1f} km" if gap else ""

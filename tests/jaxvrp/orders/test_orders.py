@@ -1,0 +1,194 @@
+"""Tables, maps and fleets as people have them: read as they are meant, or refused in one line that names the place."""
+
+import json
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxvrp
+from jaxvrp import registry
+from jaxvrp.episodes import record_rows
+from jaxvrp.io.clock import Clock, is_time
+from jaxvrp.io.earth import FLATTENING, RADIUS, Earth
+from jaxvrp.orders.fleet_file import read_fleet
+from jaxvrp.orders.orders import case_of
+from jaxvrp.orders.table import read_orders
+from jaxvrp.show.sheets import to_html
+
+FLEET = """
+start: 08:00
+end: 18:00
+depot: {lat: 48.1, lon: 11.5}
+vans: {count: 2, speed: 30, capacity: 800, stop: 3}
+drones: {count: 3, speed: 60, range: 20, capacity: 5, turnaround: 4}
+"""
+
+PLAIN = "id,lat,lon,from,to,kg\na,48.11,11.52,08:00,12:00,2.5\nb,48.12,11.53,09:30,,4\n"
+
+
+@pytest.fixture
+def files(tmp_path):
+    def write(table=PLAIN, fleet=FLEET, name="customers.csv"):
+        path, fleet_path = tmp_path / name, tmp_path / "fleet.yaml"
+        path.write_bytes(table if isinstance(table, bytes) else table.encode())
+        fleet_path.write_text(fleet)
+        return path, fleet_path
+
+    return write
+
+
+def case(path, fleet_path):
+    return case_of(read_orders(path), read_fleet(fleet_path))
+
+
+DIALECTS = {
+    "semicolons, decimal commas, BOM, CRLF": "\ufeffName;Latitude;LNG;Window start;Window end;Weight (kg)\r\n"
+    'a;48,11;11,52;08:00;12:00;2,5\r\n"b";48,12;11,53;9:30;;4\r\n',
+    "tabs": "customer\tlat\tlong\tfrom\tto\tdemand\na\t48.11\t11.52\t8:00\t12:00\t2.5\n\nb\t48.12\t11.53\t9:30\t\t4\n",
+    "quotes": '"id","lat","lon","window","kg"\n"a","48.11","11.52","08:00-12:00","2.5"\n'
+    'b,48.12,11.53,"9:30 - 18:00",4\n',
+    "minutes": "id,lat,lon,from,to,kg\na,48.11,11.52,0,240,2.5\nb,48.12,11.53,90,600,4\n",
+}
+
+
+@pytest.mark.parametrize("table", DIALECTS.values(), ids=DIALECTS)
+def test_every_dialect_says_the_same(files, table):
+    assert case(*files(table)).stops == case(*files()).stops
+
+
+def test_a_geojson_says_the_same(files):
+    def point(lon, lat, **properties):
+        return {"type": "Feature", "properties": properties, "geometry": {"type": "Point", "coordinates": [lon, lat]}}
+
+    a = point(11.52, 48.11, id="a", kg=2.5, until="12:00", **{"from": "08:00"})
+    b = point(11.53, 48.12, id="b", demand=4, ready="9:30", colour="red")
+    content = {"type": "FeatureCollection", "features": [a, b]}
+    path, fleet = files(json.dumps(content), name="points.geojson")
+    assert read_orders(path).ignored == ("colour",)
+    assert case(path, fleet).stops == case(*files()).stops
+
+
+def rows(count):
+    return "id,lat,lon\n" + "".join(f"c{i},48.1,11.5\n" for i in range(count))
+
+
+BAD_TABLES = {
+    "no coordinates": ("id,kg\na,1\n", "line 1: no coordinates among the columns id, kg"),
+    "none in a row": ("id,lat,lon\na,,\n", "line 2 has no coordinates"),
+    "exchanged": ("id,lat,lon\na,48.1,11.5\nb,11.52,48.11\n", "line 3: latitude 11.52 and longitude 48.11 of b"),
+    "beyond the pole": (
+        "id,lat,lon\na,118.1,11.5\n",
+        "line 2: latitude is '118.1'; it must be a number from -90 to 90",
+    ),
+    "far": ("id,lat,lon\na,58.1,11.5\n", "line 2: a lies more than 300 km from the depot"),
+    "a window backwards": (
+        "id,lat,lon,from,to\na,48.1,11.5,12:00,10:00\n",
+        "line 2: the window of a ends at 10:00, before it begins at 12:00",
+    ),
+    "before the day": ("id,lat,lon,from,to\na,48.1,11.5,06:00,07:00\n", "is not in the day, 08:00 to 18:00"),
+    "no time": ("id,lat,lon,from\na,48.1,11.5,25:00\n", "line 2: earliest is '25:00'; write a time as 08:30"),
+    "one id twice": ("id,lat,lon\na,48.1,11.5\na,48.2,11.5\n", "line 3: id 'a' is that of line 2, too"),
+    "negative": ("id,lat,lon,kg\na,48.1,11.5,-2\n", "line 2: load is '-2'; it must be a number from 0"),
+    "no number": ("id,lat,lon,kg\na,48.1,11.5,heavy\n", "line 2: load is 'heavy'; it must be a number from 0"),
+    "empty": ("", "customers.csv has no customers"),
+    "a head alone": ("id,lat,lon\n", "customers.csv has no customers"),
+    "ten thousand": (rows(10_000), "customers.csv has 10000 customers; up to 2000 are planned at once"),
+    "a cell too many": ("id,lat,lon\na,48,1,11\n", "line 2 has 4 cells, and the head 3"),
+    "two columns of one": ("id,lat,lon,kg,weight\na,48.1,11.5,1,2\n", "columns 'kg' and 'weight' both say the load"),
+    "kilometres": ("id,x,y\na,1,2\n", "depot is in degrees, and"),
+    "Latin-1": ("id,lat,lon\nm\xfcller,48.1,11.5\n".encode("latin-1"), "save it as UTF-8"),
+}
+
+
+@pytest.mark.parametrize(("table", "words"), BAD_TABLES.values(), ids=BAD_TABLES)
+def test_bad_tables_are_refused_in_a_line(files, table, words):
+    with pytest.raises(ValueError) as refused:
+        case(*files(table))
+    assert words in str(refused.value) and "\n" not in str(refused.value)
+
+
+BAD_FLEETS = {
+    "no depot": (FLEET.replace("depot", "home"), "unknown key 'home'"),
+    "no time": (FLEET.replace("08:00", "8"), "start is 8; it must be a time, written as 08:00"),
+    "no speed": (FLEET.replace("speed: 30, ", ""), "vans.speed is missing"),
+    "a negative range": (FLEET.replace("range: 20", "range: -20"), "drones.range is -20; it must be more than 0"),
+    "half a place": (FLEET.replace(", lon: 11.5", ""), "depot needs lat and lon"),
+    "two vans that carry": (FLEET.replace("turnaround: 4", "from: van"), "drones.from: one van can carry drones"),
+}
+
+
+@pytest.mark.parametrize(("fleet", "words"), BAD_FLEETS.values(), ids=BAD_FLEETS)
+def test_bad_fleets_are_refused_in_a_line(files, fleet, words):
+    path, fleet_path = files(fleet=fleet)
+    with pytest.raises(ValueError) as refused:
+        case(path, fleet_path)
+    assert words in str(refused.value) and str(fleet_path) in str(refused.value)
+
+
+def test_the_fleet_says_what_plays(files):
+    assert read_fleet(files()[1]).choice[0] == "dispatch"
+    assert read_fleet(files(fleet=FLEET.replace("count: 2, ", ""))[1]).choice[0] == "vrpd_tw"
+    one = FLEET.replace("count: 2, ", "").replace("turnaround: 4", "from: depot")
+    assert read_fleet(files(fleet=one)[1]).choice == ("dispatch", "1 van and 3 drones start from a depot")
+
+
+def test_a_night_goes_on_after_midnight(files):
+    night = FLEET.replace("08:00", '"20:00"').replace("18:00", '"04:00"')
+    found = case(*files("id,lat,lon,from,to\na,48.1,11.5,23:30,00:30\n", night))
+    assert (found.stops[0].earliest, found.stops[0].latest) == (210, 270)
+    assert Clock(1200).shown(270) == "00:30 +1" and Clock(480).shown(11.557) == "08:12"
+
+
+def geodesic(one, two):
+    """Kilometres on the ellipsoid, by Vincenty's iteration (1975)."""
+    (a, l1), (b, l2) = np.radians(one), np.radians(two)
+    u, v = (math.atan((1 - FLATTENING) * math.tan(each)) for each in (a, b))
+    turn = wide = l2 - l1
+    for _ in range(50):
+        sine = math.hypot(
+            math.cos(v) * math.sin(wide), math.cos(u) * math.sin(v) - math.sin(u) * math.cos(v) * math.cos(wide)
+        )
+        cosine = math.sin(u) * math.sin(v) + math.cos(u) * math.cos(v) * math.cos(wide)
+        angle, alpha = math.atan2(sine, cosine), math.cos(u) * math.cos(v) * math.sin(wide) / sine
+        square = 1 - alpha**2
+        mid = cosine - 2 * math.sin(u) * math.sin(v) / square
+        c = FLATTENING / 16 * square * (4 + FLATTENING * (4 - 3 * square))
+        wide = turn + (1 - c) * FLATTENING * alpha * (angle + c * sine * (mid + c * cosine * (2 * mid**2 - 1)))
+    k = square * (1 / (1 - FLATTENING) ** 2 - 1)
+    large = 1 + k / 16384 * (4096 + k * (-768 + k * (320 - 175 * k)))
+    small = k / 1024 * (256 + k * (-128 + k * (74 - 47 * k)))
+    return RADIUS * (1 - FLATTENING) * large * (angle - small * sine * (mid + small / 4 * cosine * (2 * mid**2 - 1)))
+
+
+@pytest.mark.parametrize(("across", "error"), [(100, 1e-4), (300, 1e-3)])
+@pytest.mark.parametrize("latitude", [-33.9, 1.3, 48.1, 64.1])
+def test_distances_on_the_plane_are_those_on_the_ground(latitude, across, error):
+    draw = np.random.default_rng(3)
+    half = across / 2 / np.array([111.3, 111.3 * np.cos(np.radians(latitude))]) * 0.99
+    places = np.array([latitude, 11.5]) + draw.uniform(-half, half, (40, 2))
+    flat = (earth := Earth.around(places)).flat(places)
+    for one in range(0, 40, 2):
+        true = geodesic(places[one], places[one + 1])
+        assert abs(np.linalg.norm(flat[one] - flat[one + 1]) / true - 1) < error
+        assert np.abs(np.array(earth.degrees(flat[one])) - places[one]).max() < 1e-6
+
+
+@pytest.mark.parametrize("name", ["dispatch", "truck_drone"])
+def test_an_environment_makes_its_problem_and_tells_drivers(files, name):
+    case_ = case(*files(fleet=FLEET if name == "dispatch" else FLEET.replace("count: 2, ", "")))
+    problems = registry.problems_of(jaxvrp.make(name))
+    problem, _ = problems.of_case(case_)
+    plain = jaxvrp.make(problems.environment or name)
+    env = jaxvrp.make(problems.environment or name, **problems.parameters(problem, plain))
+    player = registry.players_of(env).baselines["accept" if name == "dispatch" else "greedy"](env)
+    rows = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], problems.instance(problem, env))
+    episode = jax.device_get(record_rows(env, player, rows, jax.random.key(0), 0))
+    plan = problems.plan(problem, episode)
+    visits = [visit for visit in plan["visits"] if visit["what"] == "deliver"]
+    assert {visit["name"]: visit["degrees"] for visit in visits} == {"a": (48.11, 11.52), "b": (48.12, 11.53)}
+    assert all(is_time(visit["time"]) for visit in plan["visits"])
+    page = to_html(problems.sheets(problem, plan))
+    assert "openstreetmap.org/?mlat=48.11&amp;mlon=11.52" in page and "2.5 kg" in page and "<svg" in page

@@ -1,0 +1,42 @@
+"""Orders in a table and a fleet file: the problem that they are, in the environment that can play it."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import jaxvrp
+from jaxvrp import registry
+from jaxvrp.io.command_line import UserError
+from jaxvrp.io.messages import printable, warn
+from jaxvrp.orders.fields import ignored_words
+from jaxvrp.orders.fleet_file import read_fleet
+from jaxvrp.orders.orders import case_of
+from jaxvrp.orders.table import read_orders
+
+FLEET_HELP = "depot, day, vans and drones of the customers in a table or GeoJSON, .yaml"
+"""Of the option `--fleet` of every command that reads such files."""
+
+
+def read_case(path: str | os.PathLike, fleet_path: str | os.PathLike) -> tuple[str, Any]:
+    """The environment that plays the orders of a file, by name, and the problem that they are; says which, and why.
+
+    Raises:
+        UserError: a file is none, or they do not fit together; one line.
+    """
+    try:
+        orders, fleet = read_orders(path), read_fleet(fleet_path)
+        case = case_of(orders, fleet)
+        name, why = fleet.choice
+        problems = registry.problems_of(jaxvrp.make(name))
+        assert problems
+        problem, notes = problems.of_case(case)
+    except OSError as error:
+        raise UserError(f"cannot read {error.filename}: {error.strerror}; give another file") from None
+    except ValueError as error:
+        raise UserError(str(error)) from None
+    print(printable(f"{len(case.stops)} customers, played in {name}, as {why}"))
+    for note in (*notes, ignored_words(orders.ignored)):
+        if note:
+            warn(f"{path}: {note}")
+    return name, problem
