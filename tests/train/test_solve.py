@@ -266,7 +266,7 @@ def test_the_command_plan_checks_solves_and_writes_one_page(tmp_path, monkeypatc
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ([MAP, "--out", "plan.json"], "--out plan.json: the name must end in one of: .html"),
+        ([MAP, "--out", "plan.txt"], "--out plan.txt: the name must end in one of: .json, .csv, .html"),
         ([MAP, "--out", "nowhere/plan.html"], "--out nowhere/plan.html: there is no folder nowhere; make it first"),
         (["none.json"], r"cannot read none\.json: No such file or directory; give another file"),
         ([MAP, "--seconds", "0"], "--seconds"),
