@@ -1,7 +1,7 @@
 """Check a problem, solve it, and write the plan as a page with a sheet per vehicle.
 
 python -m train.plan MAP.json --seconds 10 --out plan.html
-python -m train.plan customers.csv --fleet fleet.yaml --out plan.html plan.csv plan.geojson
+python -m train.plan customers.csv --fleet fleet.yaml --out plan.html plan.csv
 """
 
 from __future__ import annotations
