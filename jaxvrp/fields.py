@@ -72,7 +72,7 @@ class Whole(typing.NamedTuple):
     high: int | str
 
 
-def parameter(default: float, *, help: str = "", unit: str = "", **bounds: float) -> Any:
+def parameter(default: float | None, *, help: str = "", unit: str = "", **bounds: float) -> Any:
     """A numeric leaf of an environment: its sentence, its unit, and `minimum`, `maximum`, `above` as its range."""
     return struct.field(default=default, metadata={"help": help, "unit": unit, "range": Range(**bounds)})
 

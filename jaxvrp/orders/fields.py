@@ -91,7 +91,7 @@ def order_of(values: Mapping[str, Any], where: str, *, place: Point | None = Non
 
     def time(field: str) -> str | float | None:
         value = values.get(field)
-        return value.strip() if is_time(value) else number_or_time(field)
+        return str(value).strip() if is_time(value) else number_or_time(field)
 
     def number_or_time(field: str) -> float | None:
         try:

@@ -168,8 +168,8 @@ def _stop(orders: Orders, order: Order, place: Point, fleet: Fleet) -> Stop:
         raise ValueError(f"{where} ends at {ends}, before it begins at {begins}; correct one of them")
     if latest < 0 or earliest > fleet.horizon:
         day = f"{fleet.clock.shown(0)} to {fleet.clock.shown(fleet.horizon)}"
-        window = f"{_words(order.earliest)} to {_words(order.latest)}"
-        raise ValueError(f"{where}, {window}, is not in the day, {day}; correct it, or start and end of the fleet")
+        asked = f"{_words(order.earliest)} to {_words(order.latest)}"
+        raise ValueError(f"{where}, {asked}, is not in the day, {day}; correct it, or start and end of the fleet")
     load = 1.0 if order.load is None else order.load
     window = max(earliest, 0.0), min(latest, fleet.horizon)
     return Stop(order.name, place, *window, max(known or 0.0, 0.0), load, order.service, order.address)

@@ -64,7 +64,7 @@ def _scale(loads: Sequence[float]) -> int:
 
 def _vehicle(name: str, kind: Kind, service: float | None, scale: int, total: int) -> dict[str, Any]:
     stop_time = kind.stop if service is None else service
-    vehicle = {
+    vehicle: dict[str, Any] = {
         "id": name,
         "speed": kind.speed,
         "capacity": total if math.isinf(kind.capacity) else int(scale * kind.capacity),
