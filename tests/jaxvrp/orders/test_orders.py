@@ -1,5 +1,6 @@
 """Tables, maps and fleets as people have them: read as they are meant, or refused in one line that names the place."""
 
+import itertools
 import json
 import math
 
@@ -14,6 +15,7 @@ from jaxvrp.episodes import record_rows
 from jaxvrp.io.clock import Clock, is_time
 from jaxvrp.io.earth import FLATTENING, RADIUS, Earth
 from jaxvrp.orders.fleet_file import read_fleet
+from jaxvrp.orders.geojson import write_geojson
 from jaxvrp.orders.orders import case_of
 from jaxvrp.orders.table import read_orders
 from jaxvrp.show.sheets import to_html
@@ -177,7 +179,7 @@ def test_distances_on_the_plane_are_those_on_the_ground(latitude, across, error)
 
 
 @pytest.mark.parametrize("name", ["dispatch", "truck_drone"])
-def test_an_environment_makes_its_problem_and_tells_drivers(files, name):
+def test_an_environment_makes_its_problem_and_tells_drivers(files, name, tmp_path):
     case_ = case(*files(fleet=FLEET if name == "dispatch" else FLEET.replace("count: 2, ", "")))
     problems = registry.problems_of(jaxvrp.make(name))
     problem, _ = problems.of_case(case_)
@@ -190,5 +192,12 @@ def test_an_environment_makes_its_problem_and_tells_drivers(files, name):
     visits = [visit for visit in plan["visits"] if visit["what"] == "deliver"]
     assert {visit["name"]: visit["degrees"] for visit in visits} == {"a": (48.11, 11.52), "b": (48.12, 11.53)}
     assert all(is_time(visit["time"]) for visit in plan["visits"])
+    write_geojson(tmp_path / "plan.geojson", plan)
+    found = json.loads((tmp_path / "plan.geojson").read_text())["features"]
+    lines = [each["geometry"]["coordinates"] for each in found if each["geometry"]["type"] == "LineString"]
+    points = [each for each in found if each["geometry"]["type"] == "Point"]
+    assert [each["geometry"]["coordinates"] for each in points] == list(itertools.chain(*lines))
+    served = {each["properties"]["name"]: each["geometry"]["coordinates"] for each in points}
+    assert served["a"] == [11.52, 48.11] and served["b"] == [11.53, 48.12]
     page = to_html(problems.sheets(problem, plan))
     assert "openstreetmap.org/?mlat=48.11&amp;mlon=11.52" in page and "2.5 kg" in page and "<svg" in page
