@@ -82,8 +82,6 @@ class NumpyDispatch:
         self.num_requests = int(np.count_nonzero(instance.load))
         self.pace = 60.0 * np.asarray(instance.detour, float) / np.asarray(instance.speed, float)
         self.loading = instance.stop_time if instance.loading_time is None else instance.loading_time
-        last = instance.horizon if instance.home_by is None else instance.home_by
-        self.home_by = np.broadcast_to(last, (self.num_vehicles,))
         self.vehicles = [self._at_start(v) for v in range(self.num_vehicles)]
         self.begun: list[Served] = []
         self.step_number, self.invalid_actions, self.value, self.served = 0, 0, 0.0, 0
@@ -96,6 +94,12 @@ class NumpyDispatch:
     def _at_start(self, v: int) -> Vehicle:
         place = np.asarray(self.day.depot if self.trips else self.day.start[v], float)
         return Vehicle(place, 0.0, 0, place, [])
+
+    @property
+    def home_by(self) -> np.ndarray:
+        """`f64[V]`: when each vehicle has to be home."""
+        last = self.day.horizon if self.day.home_by is None else self.day.home_by
+        return np.broadcast_to(last, (self.num_vehicles,))
 
     @property
     def done(self) -> bool:
