@@ -32,7 +32,7 @@ from jaxvrp.io.messages import cut, nearest, printable, shown_cost
 from jaxvrp.io.other_problems import other_problem
 from jaxvrp.io.problem_files import DamagedFileError, UnknownFormatError, only_problem
 from jaxvrp.io.whole_files import UnreadableError
-from jaxvrp.orders import geojson
+from jaxvrp.orders import geojson, visits
 from jaxvrp.players import Players, Searched, SearchedAll
 from jaxvrp.search.found import Report, with_found
 from jaxvrp.show import STILLS
@@ -126,6 +126,8 @@ class Solution:
             self.write_page(path)
         elif suffix == geojson.ENDING:
             geojson.write_geojson(path, self.plan)
+        elif suffix == visits.TABLE_ENDING and self.plan.get("visits"):
+            visits.write_table(path, self.plan)
         else:
             self.problem.problems.write_plan(self.problem.problem, path, self.plan)
 

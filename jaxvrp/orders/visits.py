@@ -5,12 +5,19 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from jaxvrp.io.earth import link
 from jaxvrp.io.plan_files import Link, Sheet
+from jaxvrp.io.whole_files import write_csv
 from jaxvrp.orders.orders import Point
+
+TABLE_ENDING = ".csv"
+
+TABLE = ("vehicle", "time", "what", "name", "address", "window", "load")
+"""Of a visit, in a table for other programs; the place comes after them."""
 
 COLUMNS = ("time", "stop", "address", "window", "load", "next stop")
 
@@ -29,7 +36,7 @@ class Visit:
         time: the same in words.
         window: in words; "" for any time.
         load: kilograms that are delivered, or loaded.
-            address: what else is said of the place.
+        address: what else is said of the place.
         degrees: its latitude and longitude, if they are known.
     """
 
@@ -54,6 +61,20 @@ def in_json(visits: Iterable[Visit]) -> list[dict[str, Any]]:
 def of_plan(plan: Mapping[str, Any]) -> list[Visit]:
     """The visits of a plan that has them."""
     return [Visit(**entry) for entry in plan.get("visits", ())]
+
+
+def write_table(path: str | os.PathLike, plan: Mapping[str, Any]) -> None:
+    """Write the visits of a plan as `.csv`, a line each, with latitude and longitude where they are known.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    rows = []
+    for visit in of_plan(plan):
+        values = [getattr(visit, name) for name in TABLE]
+        rows.append([*values, *(visit.degrees or visit.place)])
+    names = ("lat", "lon") if any(visit.degrees for visit in of_plan(plan)) else ("x", "y")
+    write_csv(path, [(*TABLE[:-1], "kg", *names), *rows])
 
 
 def by_vehicle(vehicles: Sequence[str], visits: Sequence[Visit]) -> dict[str, list[Visit]]:

@@ -18,6 +18,7 @@ from jaxvrp.orders.fleet_file import read_fleet
 from jaxvrp.orders.geojson import write_geojson
 from jaxvrp.orders.orders import case_of
 from jaxvrp.orders.table import read_orders
+from jaxvrp.orders.visits import write_table
 from jaxvrp.show.sheets import to_html
 
 FLEET = """
@@ -199,5 +200,9 @@ def test_an_environment_makes_its_problem_and_tells_drivers(files, name, tmp_pat
     assert [each["geometry"]["coordinates"] for each in points] == list(itertools.chain(*lines))
     served = {each["properties"]["name"]: each["geometry"]["coordinates"] for each in points}
     assert served["a"] == [11.52, 48.11] and served["b"] == [11.53, 48.12]
+    write_table(tmp_path / "plan.csv", plan)
+    header, *rows = (tmp_path / "plan.csv").read_text().splitlines()
+    assert header == "vehicle,time,what,name,address,window,kg,lat,lon"
+    assert any(row.endswith(",2.5,48.11,11.52") for row in rows)
     page = to_html(problems.sheets(problem, plan))
     assert "openstreetmap.org/?mlat=48.11&amp;mlon=11.52" in page and "2.5 kg" in page and "<svg" in page
