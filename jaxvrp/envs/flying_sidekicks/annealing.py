@@ -179,7 +179,7 @@ def _shifted(position: jax.Array, start: jax.Array, length: jax.Array, target: j
     return jnp.where((position >= target) & (position < target + length), start + position - target, rest)
 
 
-METHOD = Method(price, changed_codes, tries=32, temperature=(1.0, 0.003), fine=(70.0, 1400.0), patience=12)
+METHOD = Method(price, changed_codes, tries=32, temperature=(1.0, 0.003), fine=(5.0, 1400.0), patience=12)
 
 
 def first_codes(instance: Instance) -> np.ndarray:
