@@ -5,13 +5,19 @@ from __future__ import annotations
 import abc
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from jaxvrp.episodes import Episode
 from jaxvrp.io import plan_files
 from jaxvrp.io.plan_files import Sheet, plan_sheets
+from jaxvrp.orders.geojson import ENDING as GEOJSON
+from jaxvrp.orders.geojson import write_geojson
 from jaxvrp.orders.orders import Case
-from jaxvrp.orders.visits import sheets_to_drive_by
+from jaxvrp.orders.visits import sheets_to_drive_by, write_table
+
+OF_VISITS = {".csv": write_table, GEOJSON: write_geojson}
+"""What writes the visits of a plan, by the ending of a file."""
 
 Problem = TypeVar("Problem")
 """The type of a problem, as `read` gives it: with the names and units of its file, say."""
@@ -121,13 +127,21 @@ class Problems(abc.ABC, Generic[Problem]):
         return plan_files.ENDINGS if self.table else plan_files.ENDINGS[:1]
 
     def write_plan(self, problem: Problem, path: str | os.PathLike, plan: Mapping[str, Any]) -> None:
-        """Write a plan, by the ending of the path.
+        """Write a plan, by the ending of the path; of one with `visits`, `.csv` has these, `.geojson` tours in degrees.
 
         Raises:
             ValueError: another ending.
             OSError: the file cannot be written.
         """
-        plan_files.write_plan(path, plan, plan.get(self.table, ()), self.columns)
+        of_visits = OF_VISITS.get(Path(path).suffix.lower()) if plan.get("visits") else None
+        if of_visits:
+            of_visits(path, plan)
+        else:
+            plan_files.write_plan(path, plan, plan.get(self.table, ()), self.columns_of(plan))
+
+    def columns_of(self, plan: Mapping[str, Any]) -> Sequence[str]:
+        """The columns of the `table` of a plan: `columns`, unless a scenario of one's own has added some."""
+        return self.columns
 
     def sheets(self, problem: Problem, plan: Mapping[str, Any]) -> Sequence[Sheet]:
         """A plan for people: a sheet for each vehicle; of one with `visits`, to drive by."""

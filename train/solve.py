@@ -32,7 +32,7 @@ from jaxvrp.io.messages import cut, nearest, printable, shown_cost
 from jaxvrp.io.other_problems import other_problem
 from jaxvrp.io.problem_files import DamagedFileError, UnknownFormatError, only_problem
 from jaxvrp.io.whole_files import UnreadableError
-from jaxvrp.orders import geojson, visits
+from jaxvrp.orders import geojson
 from jaxvrp.players import Players, Searched, SearchedAll
 from jaxvrp.search.found import Report, with_found
 from jaxvrp.show import STILLS
@@ -117,19 +117,11 @@ class Solution:
     plan: dict[str, Any]  # a JSON object; at least `cost`, `feasible`, `routes`, `method`, `seconds`
 
     def write(self, path: str | os.PathLike) -> None:
-        """Write the plan, by the ending of the path; see `jaxvrp.Problems`. `.html` is a page that plays it.
-
-        `.geojson` has tours and visits in degrees, of a problem whose places were given so.
-        """
-        suffix = pathlib.Path(path).suffix.lower()
-        if suffix == PAGE:
+        """Write the plan, by the ending of the path; see `jaxvrp.Problems`. `.html` is a page that plays it."""
+        if pathlib.Path(path).suffix.lower() == PAGE:
             self.write_page(path)
-        elif suffix == geojson.ENDING:
-            geojson.write_geojson(path, self.plan)
-        elif suffix == visits.TABLE_ENDING and self.plan.get("visits"):
-            visits.write_table(path, self.plan)
-        else:
-            self.problem.problems.write_plan(self.problem.problem, path, self.plan)
+            return
+        self.problem.problems.write_plan(self.problem.problem, path, self.plan)
 
     def write_page(self, path: str | os.PathLike) -> None:
         """Write one page, without other files, that plays the plan and has a sheet for each vehicle, to be printed."""

@@ -53,9 +53,9 @@ class Earth(NamedTuple):
         """Kilometres on the plane, `f64[..., 2]`, of latitudes and longitudes `f64[..., 2]`."""
         latitude, longitude = np.moveaxis(np.radians(np.asarray(degrees, np.float64)), -1, 0)
         middle, turn = np.radians(self.latitude), longitude - np.radians(self.longitude)
-        curve, own = (RADIUS / np.sqrt(1 - SQUARE * np.sin(each) ** 2) for each in (latitude, middle))
-        out = curve * np.cos(latitude) * np.cos(turn) - own * np.cos(middle)
-        up = (1 - SQUARE) * (curve * np.sin(latitude) - own * np.sin(middle))
+        curve, curve_middle = (RADIUS / np.sqrt(1 - SQUARE * np.sin(each) ** 2) for each in (latitude, middle))
+        out = curve * np.cos(latitude) * np.cos(turn) - curve_middle * np.cos(middle)
+        up = (1 - SQUARE) * (curve * np.sin(latitude) - curve_middle * np.sin(middle))
         east = curve * np.cos(latitude) * np.sin(turn)
         return np.stack([east, np.cos(middle) * up - np.sin(middle) * out], axis=-1)
 

@@ -19,8 +19,11 @@ def write_geojson(path: str | os.PathLike, plan: Mapping[str, Any]) -> None:
     """Write a plan with visits in degrees, whole or not at all.
 
     Raises:
+        ValueError: its places were given in kilometres.
         OSError: the file cannot be written.
     """
+    if not all(visit.degrees for visit in of_plan(plan)):
+        raise ValueError("the places of the plan have no latitude and longitude; write it to .csv or .json")
     tours = by_vehicle([*plan["routes"]], of_plan(plan))
     write_json(path, {"type": "FeatureCollection", "features": [each for tour in tours.values() for each in _of(tour)]})
 

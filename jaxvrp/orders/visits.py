@@ -14,8 +14,6 @@ from jaxvrp.io.plan_files import Link, Sheet
 from jaxvrp.io.whole_files import write_csv
 from jaxvrp.orders.orders import Point
 
-TABLE_ENDING = ".csv"
-
 TABLE = ("vehicle", "time", "what", "name", "address", "window", "load")
 """Of a visit, in a table for other programs; the place comes after them."""
 
@@ -88,7 +86,7 @@ def sheets_to_drive_by(plan: Mapping[str, Any]) -> list[Sheet]:
 
 
 def _sheet(name: str, visits: Sequence[Visit]) -> Sheet:
-    gaps = [math.dist(one.place, two.place) for one, two in itertools.pairwise(visits)]
+    gaps = [math.dist(start.place, end.place) for start, end in itertools.pairwise(visits)]
     rows = [_row(visit, gap) for visit, gap in zip(visits, [*gaps, 0.0], strict=False)]
     kept = [at for at in range(len(COLUMNS)) if any(row[at] for row in rows)]
     delivered = sum(visit.what == "deliver" for visit in visits)

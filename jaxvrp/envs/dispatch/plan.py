@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from jaxvrp.envs.dispatch.baselines.known_day import is_known
 from jaxvrp.envs.dispatch.driven_day import DrivenDay, PlannedDay, driven_day
 from jaxvrp.envs.dispatch.env import Dispatch
 from jaxvrp.envs.dispatch.moment import file as moment
@@ -18,7 +17,7 @@ from jaxvrp.envs.dispatch.problem import day_file
 from jaxvrp.envs.dispatch.problem.cordeau import NOTICE, read_cordeau
 from jaxvrp.envs.dispatch.problem.day_file import REMEDY, NamedDay, day_in, read_days, unservable, warned
 from jaxvrp.envs.dispatch.problem.inspection import inspect
-from jaxvrp.envs.dispatch.problem.instance import Instance, slack_of
+from jaxvrp.envs.dispatch.problem.instance import Instance, requests_known
 from jaxvrp.envs.dispatch.problem.orders import day_of, visits_of
 from jaxvrp.envs.dispatch.problem.solution import Stop
 from jaxvrp.envs.dispatch.routes.schedule import planned_travel
@@ -77,13 +76,12 @@ def _plan_of_day(named: NamedDay, episode: Episode) -> dict[str, Any]:
 
 def _knowledge(instance: Instance, is_planned: bool) -> str:
     """What was known when the day began, and what came of the rest, in words."""
-    exists = np.asarray(instance.load) > 0
-    later = int((exists & (np.asarray(instance.arrival) > slack_of(instance))).sum())
+    known, later = requests_known(instance)
     if is_planned:
-        return f"all {exists.sum()} requests when the day begins; planned ahead"
+        return f"all {known} requests when the day begins; planned ahead"
     if later:
-        return f"{exists.sum() - later} requests when the day begins; {later} arrive later; each answered as it arrives"
-    return f"all {exists.sum()} requests when the day begins; each answered by itself"
+        return f"{known} requests when the day begins; {later} arrive later; each answered as it arrives"
+    return f"all {known} requests when the day begins; each answered by itself"
 
 
 def _reasons(rejected: Sequence[str], never: Mapping[str, str]) -> list[str]:
@@ -187,7 +185,8 @@ class DispatchProblems(Problems[NamedDay | Moment]):
         """What can solve it: a moment, the search; a day, all that plays, and first the search if it is all known."""
         if isinstance(problem, Moment):
             return [SEARCH]
-        return [name for name in names if name != SEARCH or is_known(problem.instance)]
+        known, later = requests_known(problem.instance)
+        return [name for name in names if name != SEARCH or (known and not later)]
 
     def instance(self, problem: NamedDay | Moment, env: Dispatch) -> Instance | Moment:
         """What an environment plays, or what the search begins with."""

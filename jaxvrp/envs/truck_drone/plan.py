@@ -21,7 +21,6 @@ from jaxvrp.envs.truck_drone.problem.instance import Instance
 from jaxvrp.envs.truck_drone.problem.orders import CaseMap, map_of_case, visits_of
 from jaxvrp.envs.truck_drone.world import CRASHED, ONBOARD
 from jaxvrp.episodes import Episode
-from jaxvrp.io import plan_files
 from jaxvrp.io.plan_files import Sheet
 from jaxvrp.orders.orders import Case
 from jaxvrp.orders.visits import in_json, sheets_to_drive_by
@@ -349,14 +348,9 @@ class TruckDroneProblems(Problems[FleetMap]):
             plan["visits"] = in_json(visits_of(problem, plan))
         return course.env.extend_plan(plan, step_by_step(episode))
 
-    def write_plan(self, problem: FleetMap, path: str | os.PathLike, plan: Mapping[str, Any]) -> None:
-        """Write a plan: `.json` all of it, `.csv` its events, a line each.
-
-        Raises:
-            ValueError: another ending.
-            OSError: the file cannot be written.
-        """
-        plan_files.write_plan(path, plan, plan["events"], (*COLUMNS, *_further(plan)))
+    def columns_of(self, plan: Mapping[str, Any]) -> list[str]:
+        """Those of events, and further keys that a scenario has added."""
+        return [*COLUMNS, *_further(plan)]
 
     def sheets(self, problem: FleetMap, plan: Mapping[str, Any]) -> list[Sheet]:
         """A sheet for each vehicle: to drive by, or see `sheets_of`."""

@@ -173,10 +173,10 @@ def test_distances_on_the_plane_are_those_on_the_ground(latitude, across, error)
     half = across / 2 / np.array([111.3, 111.3 * np.cos(np.radians(latitude))]) * 0.99
     places = np.array([latitude, 11.5]) + draw.uniform(-half, half, (40, 2))
     flat = (earth := Earth.around(places)).flat(places)
-    for one in range(0, 40, 2):
-        true = geodesic(places[one], places[one + 1])
-        assert abs(np.linalg.norm(flat[one] - flat[one + 1]) / true - 1) < error
-        assert np.abs(np.array(earth.degrees(flat[one])) - places[one]).max() < 1e-6
+    for at in range(0, 40, 2):
+        true = geodesic(places[at], places[at + 1])
+        assert abs(np.linalg.norm(flat[at] - flat[at + 1]) / true - 1) < error
+        assert np.abs(np.array(earth.degrees(flat[at])) - places[at]).max() < 1e-6
 
 
 @pytest.mark.parametrize("name", ["dispatch", "truck_drone"])

@@ -16,7 +16,7 @@ from jaxvrp.envs.dispatch.baselines.hindsight import TRAVEL_PRICE, Served
 from jaxvrp.envs.dispatch.baselines.search import Search, advance, begin, search_moment
 from jaxvrp.envs.dispatch.driven_day import PlannedDay
 from jaxvrp.envs.dispatch.env import DISPATCHER, DRIVER, Dispatch
-from jaxvrp.envs.dispatch.problem.instance import Instance, as_float32, slack_of
+from jaxvrp.envs.dispatch.problem.instance import Instance, as_float32
 from jaxvrp.envs.dispatch.problem.solution import Stop
 from jaxvrp.envs.dispatch.routes.insertion import insert, offers
 from jaxvrp.envs.dispatch.routes.plans import REQUEST, Plans, Prepared, leaves, way_home
@@ -46,12 +46,6 @@ def search(env: Dispatch, problem: Any, key: jax.Array, stop: StopCriterion | fl
     """Plan a day that is known, or a moment of a day."""
     play = search_day if isinstance(problem, Instance) else search_moment
     return play(env, problem, key, stop)
-
-
-def is_known(instance: Instance) -> bool:
-    """Whether all requests are known when the day begins."""
-    arrival = np.asarray(instance.arrival)[np.asarray(instance.load) > 0]
-    return arrival.size > 0 and bool(arrival.max() <= slack_of(instance))
 
 
 def search_day(env: Dispatch, instance: Instance, key: jax.Array, stop: StopCriterion | float) -> Iterator[Searched]:

@@ -317,6 +317,13 @@ def minute_of(instance: Instance) -> Any:
     return instance.horizon / USUAL["rides" if instance.depot is None else "trips"]
 
 
+def requests_known(instance: Instance) -> tuple[int, int]:
+    """How many requests of one day are known when it begins, and how many arrive later."""
+    exists = np.asarray(instance.load) > 0
+    later = int((exists & (np.asarray(instance.arrival) > slack_of(instance))).sum())
+    return int(exists.sum()) - later, later
+
+
 def slack_of(instance: Instance) -> Any:
     """`f[...]`, minutes that are granted on every comparison of times.
 
