@@ -20,6 +20,7 @@ from jaxvrp.io.arrays import LARGEST_ARRAYS, FileWords, bytes_of, read_npz, writ
 from jaxvrp.io.command_line import UserError
 from jaxvrp.io.json_files import read_json
 from jaxvrp.io.messages import cut, nearest, shown
+from jaxvrp.io.states import by_place
 from jaxvrp.io.whole_files import read_bytes, write_json
 from jaxvrp.io.yaml_text import read_yaml
 
@@ -153,12 +154,6 @@ def read_policy(folder: pathlib.Path, like: Any) -> Any:
             raise UserError(f"{path}: {cut(name, 80)} does not fit the configuration beside it; {REMEDY}")
     leaves = [jax.numpy.asarray(arrays[name]) for name in wanted]
     return jax.tree.unflatten(jax.tree.structure(like), leaves)
-
-
-def by_place(tree: Any) -> dict[str, Any]:
-    """The leaves of a tree by where they are: `{"drone/params/Dense_0/bias": ...}`."""
-    leaves = jax.tree_util.tree_leaves_with_path(tree)
-    return {jax.tree_util.keystr(place, simple=True, separator="/"): leaf for place, leaf in leaves}
 
 
 def _checksum(path: pathlib.Path) -> str:

@@ -12,9 +12,9 @@ import numpy as np
 
 from jaxvrp.environment import Environment, State
 from jaxvrp.io.messages import cut
+from jaxvrp.io.states import by_place, shapes_of
 from jaxvrp.policies.actors import Actors, Params, Seen
 from jaxvrp.policies.choice import likeliest_actions, masked_logits, sample_actions
-from jaxvrp.policies.folder import by_place
 from jaxvrp.spaces import ByRole
 
 Memory = Any
@@ -41,7 +41,7 @@ class Policy:
     @functools.cached_property
     def state(self) -> State:
         """Shapes and dtypes of one state, as `jax.ShapeDtypeStruct`."""
-        return jax.eval_shape(lambda key: self.env.init_state(self.env.generate(key)), jax.random.key(0))
+        return shapes_of(self.env)
 
     def memory(self, batch: int | None = None) -> Memory:
         """What it remembers at the beginning of an episode; with a leading axis for a `batch` of them."""

@@ -27,10 +27,11 @@ from jaxvrp.io.arrays import MEMBER, MOST_ARRAYS
 from jaxvrp.io.command_line import UserError
 from jaxvrp.io.json_files import LARGEST_JSON, json_in
 from jaxvrp.io.messages import cut, in_words, printable, shown
+from jaxvrp.io.states import by_place, described
 from jaxvrp.io.whole_files import UnreadableError, read_bytes, write_whole
 from jaxvrp.policies.choice import likeliest_actions
 from jaxvrp.policies.environment import playing_environment
-from jaxvrp.policies.folder import LARGEST_POLICY, by_place, refuse_dotted_paths
+from jaxvrp.policies.folder import LARGEST_POLICY, refuse_dotted_paths
 from jaxvrp.policies.policy import Memory, Policy
 from jaxvrp.spaces import ByRole
 
@@ -170,4 +171,4 @@ def _filled(like: Any, arrays: Arrays) -> Any:
 
 
 def _described(shapes: Arrays) -> dict[str, str]:
-    return {name: f"{leaf.dtype.name}{list(leaf.shape)}" for name, leaf in shapes.items()}
+    return {name: described(leaf) for name, leaf in shapes.items()}

@@ -20,6 +20,7 @@ import jaxvrp
 from jaxvrp import fields
 from jaxvrp.actor import RandomActor
 from jaxvrp.io.command_line import UserError
+from jaxvrp.io.states import by_place
 from jaxvrp.io.whole_files import write_text
 from jaxvrp.io.yaml_text import dump_yaml
 from jaxvrp.policies import folder
@@ -213,7 +214,7 @@ def larger(shipped):
 
 
 def as_lists(state):
-    return {name: np.asarray(leaf).tolist() for name, leaf in folder.by_place(state).items()}
+    return {name: np.asarray(leaf).tolist() for name, leaf in by_place(state).items()}
 
 
 WRONG = {
@@ -264,7 +265,7 @@ def test_the_numbers_that_a_state_may_hold(shipped):
     assert bounds == {"customers/served_by": [-1, 1], "drones/status": [0, 3], "drones/carrying": [-1, 2]}
     for state, _ in episode(env, RandomActor(env), 12):
         for name, (low, high) in bounds.items():
-            numbers = folder.by_place(state)[name]
+            numbers = by_place(state)[name]
             assert (low <= numbers).all() and (numbers <= high).all()
     for name, expected in (
         ("darp", {"current_node": (0, 20), "current_agent": (0, 4)}),
