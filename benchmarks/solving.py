@@ -4,6 +4,7 @@ python -m benchmarks.solving --instances a2-16,a5-40 --seconds 10 --out result.j
 python -m benchmarks.solving --instances a2-16,a5-40 --method policy --run darp
 python -m benchmarks.solving --env pcb --instances adc0,adc2,afe --seconds 10
 python -m benchmarks.solving --env tsp_drone --instances uniform_n17,random_n50 --rows 10 --seconds 10
+python -m benchmarks.solving --env tsp_drone --instances random_n20 --seconds 10 --env.allow_revisits false
 python -m benchmarks.solving --env truck_drone_tours --instances kuo_n10,kuo_n50 --seconds 60
 python -m benchmarks.solving --env flying_sidekicks --instances mfstsp_n8_101_2,mfstsp_n25_104_4 --seconds 10
 python -m benchmarks.solving --env tsp_drone --instances fstsp_20,fstsp_40 --seconds 1 --record record.json
@@ -27,7 +28,7 @@ from benchmarks.quality.darp import best_known, find
 from benchmarks.records.published import FORMAT, PLANS, as_text, entry_of
 from jaxvrp.io.command_line import Parser, UserError, positive
 from jaxvrp.io.whole_files import write_text
-from train import LAUNCH, aligned, entry, solve
+from train import LAUNCH, aligned, entry, solve, split_mapping
 
 SHARES = (0.1, 0.2, 0.5, 1.0)
 """Of the seconds, after which the table looks at the gap."""
@@ -110,8 +111,9 @@ def solved(published: Published, args: argparse.Namespace) -> Record:
     Raises:
         UserError: it cannot be read or solved; one line.
     """
-    problem = solve.open_problem(published.path, row=published.row, run=args.run, env=args.env, trust=args.trust)
-    assumed = problem.problems.assumed(published.path)
+    opening = {"run": args.run, "env": args.env, "trust": args.trust, "given": args.given}
+    problem = solve.open_problem(published.path, row=published.row, **opening)
+    rules = {**problem.problems.assumed(published.path), **args.given}
     curve: list[list[float]] = []
     marks: list[float] = []
 
@@ -133,7 +135,7 @@ def solved(published: Published, args: argparse.Namespace) -> Record:
         # From the first look at the clock on, which compilation precedes.
         "cpu_seconds": marks[-1] - marks[0],
         "curve": curve,
-        **(entry_of(args.env, published.path, published.row, assumed, solution.plan) if args.env in PLANS else {}),
+        **(entry_of(args.env, published.path, published.row, rules, solution.plan) if args.env in PLANS else {}),
     }
 
 
@@ -225,7 +227,8 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="of what is drawn (default: 0)")
     parser.add_argument("--out", type=measure.result_file, help="JSON file for machine, protocol and all figures")
     parser.add_argument("--record", type=measure.result_file, help="JSON file for the plans, see records.check")
-    args = parser.parse_args(argv)
+    words, given = split_mapping(argv, "env")
+    args = parser.parse_args(words, argparse.Namespace(given=given))
     if args.record and args.env not in PLANS:
         raise UserError(f"--record: plans of {args.env} have no checker; leave it out")
     return args

@@ -43,6 +43,7 @@ class Problems(abc.ABC, Generic[Problem]):
         vehicle: the column that names the vehicle; "": the table is one sheet.
         environment: the registered name of the environment that problems are solved in unless another is named; None:
             that with the toolbox.
+        choices: parameters of the environment that no file says, so that a user may choose them (`--env.NAME`).
         is_stacked: whether `stack` makes one problem of several; else they are solved one by one.
     """
 
@@ -50,6 +51,7 @@ class Problems(abc.ABC, Generic[Problem]):
     columns: tuple[str, ...] = ()
     vehicle: str = ""
     environment: str | None = None
+    choices: tuple[str, ...] = ()
     is_stacked: bool = False
 
     @abc.abstractmethod

@@ -165,7 +165,8 @@ def solve(
         row: which problem of the file, from 0, if it has several.
         seed: of what is drawn.
         trust: whether a run may import modules that are not installed; see `train.evaluate --help`.
-        given: in the place of what the reader of the file would assume, see `jaxvrp.Problems.assumed`.
+        given: in the place of what the reader of the file would assume, see `jaxvrp.Problems.assumed`, and what no
+            file says, see `choices` there.
         progress: is shown the best plan whenever the clock is read.
 
     Raises:
@@ -312,17 +313,24 @@ def open_problem(
         problem = only_problem(problems, row, path)
     except ValueError as error:
         raise UserError(str(error)) from None
-    opened = problem_in(name, problem, path)
+    opened = problem_in(name, problem, path, given)
     return dataclasses.replace(opened, assumed=assumed_words(opened.problems, path, given))
 
 
-def problem_in(name: str, problem: Any, path: str | os.PathLike) -> Problem:
-    """A problem, or a batch of problems, of a file, in an environment that is registered by this name."""
-    plain = jaxvrp.make(name)
-    problems = registry.problems_of(plain)
+def problem_in(name: str, problem: Any, path: str | os.PathLike, given: Mapping[str, Any] | None = None) -> Problem:
+    """A problem, or a batch of problems, of a file, in an environment that is registered by this name.
+
+    Of what is `given`, the environment takes what no file says.
+    """
+    problems = registry.problems_of(jaxvrp.make(name))
     assert problems
+    choices = {choice: value for choice, value in (given or {}).items() if choice in problems.choices}
     try:
-        made = problems.weighed(problem, jaxvrp.make(name, **problems.parameters(problem, plain)))
+        plain = jaxvrp.make(name, **choices)
+    except (ValueError, TypeError) as error:
+        raise UserError(f"--env.{error}") from None
+    try:
+        made = problems.weighed(problem, jaxvrp.make(name, **choices, **problems.parameters(problem, plain)))
     except ValueError as error:
         raise UserError(f"{path}: {error}") from None
     return Problem(
@@ -373,7 +381,7 @@ def read_problems(
         try:
             taken = given_to(known, path, given)
             problems = known.read(path, **taken)
-            if ignored := sorted(given.keys() - taken.keys()):
+            if ignored := sorted(given.keys() - taken.keys() - set(known.choices)):
                 raise UserError(f"--env.{ignored[0]}: {_may_be_given(known, path)}")
             return (known.environment or name) if env is None else name, problems
         except OSError as error:
@@ -384,7 +392,7 @@ def read_problems(
 
 
 def _may_be_given(problems: Problems[Any], path: str | os.PathLike) -> str:
-    known = ", ".join(problems.assumed(path))
+    known = ", ".join((*problems.assumed(path), *problems.choices))
     return f"the reader of {path} takes {known}" if known else f"{path} says all that its reader needs; leave it out"
 
 
@@ -591,7 +599,7 @@ def _solve_pending(name: str, group: Sequence[_Pending], args: argparse.Namespac
         try:
             if stack:
                 problems = [each.problem for each in part]
-                batch = problem_in(name, stack(problems), part[0].file)
+                batch = problem_in(name, stack(problems), part[0].file, args.given)
                 method = chosen(batch, args.method)
                 for each in part:
                     show_warnings(dataclasses.replace(batch, problem=each.problem), f"{each.file.name}: ")
@@ -699,7 +707,7 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--shard", type=shards.shard, metavar="I/N", help="solve only part I of N of many files")
     parser.add_argument("--collect", metavar="DIR", help="check the plans of all shards in a folder, and list them")
-    parser.add_argument("--env.KEY", metavar="VALUE", help="what the reader of the file else assumes")
+    parser.add_argument("--env.KEY", metavar="VALUE", help="what the file does not say")
     words, given = split_mapping(argv, "env")
     args = parser.parse_args(words, argparse.Namespace(given=given))
     if args.collect:

@@ -52,27 +52,27 @@ PLANS: dict[str, Callable[[Mapping[str, Any]], str]] = {
 """By environment, a plan as a text."""
 
 
-def _rules(environment: str, path: pathlib.Path, row: int | None, assumed: Mapping[str, Any]) -> dict[str, Any]:
+def _rules(environment: str, path: pathlib.Path, row: int | None, rules: Mapping[str, Any]) -> dict[str, Any]:
     """What a file does not say, or holds for one of its problems alone."""
     if environment == "flying_sidekicks":
         table, drones = divmod(row or 0, MOST_DRONES)
         battery, table = divmod(table, len(VEHICLES))
         return {"vehicles": VEHICLES[table], "drones": drones + 1, "battery": bool(battery)}
     if path.name == NODES:
-        return {**assumed, "endurance": assumed["endurance"][row or 0]}
-    return dict(assumed) if environment == "tsp_drone" else {}
+        return {**rules, "endurance": rules["endurance"][row or 0]}
+    return dict(rules) if environment == "tsp_drone" else {}
 
 
 def entry_of(
-    environment: str, path: pathlib.Path, row: int | None, assumed: Mapping[str, Any], plan: Mapping[str, Any]
+    environment: str, path: pathlib.Path, row: int | None, rules: Mapping[str, Any], plan: Mapping[str, Any]
 ) -> dict[str, Any]:
     """What an entry has beside its figures: `file`, `row`, `rules` and `plan`."""
     try:
         file = path.resolve().relative_to(data_folder().resolve()).as_posix()
     except ValueError:
         file = str(path)
-    rules = _rules(environment, path, row, assumed)
-    return {"file": file, "row": row, "rules": rules, "plan": PLANS[environment](plan)}
+    said = _rules(environment, path, row, rules)
+    return {"file": file, "row": row, "rules": said, "plan": PLANS[environment](plan)}
 
 
 def as_text(record: Mapping[str, Any]) -> str:

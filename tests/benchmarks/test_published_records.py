@@ -88,6 +88,13 @@ def test_a_wrong_plan_of_truck_and_drone_is_refused(line, plan, says):
     refuses(tsp_drone, line, entry("line.txt", plan, 1, alpha=2.0), says)
 
 
+def test_without_revisits_they_meet_where_nobody_was(line):
+    rules = {"alpha": 2.0, "allow_revisits": False}
+    assert tsp_drone.cost_of(line, entry("line.txt", "0-2^1 2-3 3-0^4", 1, **rules)) == 12
+    for plan in ("0-2^1 2-2^3 2-0^4", "0-2-1-2^3 2-4 4-0"):
+        refuses(tsp_drone, line, entry("line.txt", plan, 1, **rules), "2 is served")
+
+
 def test_limits_of_the_files(line):
     head = "/*truck*/ 1\n0.5\n5\n0 0 depot\n3 0 a\n4 0 b\n6 0 c\n8 0 d\n"
     plan = "0-2^1 2-3 3-0^4"

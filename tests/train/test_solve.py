@@ -611,6 +611,9 @@ def test_lines_of_places_are_problems_of_truck_and_drone(tmp_path):
     with pytest.raises(UserError, match=r"lines.txt holds 2 instances; choose one with --index 0 to 1$"):
         solve.open_problem(path)
     assert solve.open_problem(path, row=1).env.num_nodes == 2
+    assert not solve.open_problem(path, row=1, given={"allow_revisits": False}).env.allow_revisits
+    with pytest.raises(UserError, match=r"^--env\.allow_revisits is 'no'; it must be true or false$"):
+        solve.open_problem(path, row=1, given={"allow_revisits": "no"})
     path.write_text("0 0 1 2 3 4\n0 0 5\n")
     says = r"can be read \(tsp_drone: [^;]*line 2: expected an even number of coordinates, found 3; correct it\)$"
     with pytest.raises(UserError, match=says):

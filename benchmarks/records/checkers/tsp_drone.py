@@ -2,8 +2,8 @@
 
 A plan is a text of operations, `0-3-5^8`: the truck drives from 0 over 3 to 5, the drone flies from 0 to customer 8 and
 then to 5, and the two go on together when both are there. `0-3`: they drive together. `5-5^2`: the truck waits at 5.
-Node 0 is the depot. Every other node is served once, by the truck that drives there or by the drone. The drone may also
-be met at a node that is served already. Whoever is first waits.
+Node 0 is the depot. Every other node is served once, by the truck that drives there or by the drone. Where the rules
+allow revisits, the drone may also be met at a node that is served already. Whoever is first waits.
 """
 
 import re
@@ -91,6 +91,7 @@ def cost_of(data, entry):
     problem = read(data, entry)
     nodes = set(range(len(problem.truck)))
     clock, place, served = 0.0, 0, {0}
+    revisits = entry["rules"].get("allow_revisits", True)
 
     def must(holds, what):
         if not holds:
@@ -114,7 +115,8 @@ def cost_of(data, entry):
         if place not in served:
             serve(place)
         else:
-            must(customer is not None or (place == 0 and served == nodes), f"{place} is served already")
+            may_meet = customer is not None and revisits
+            must(may_meet or (place == 0 and served == nodes), f"{place} is served already")
         driven = sum(problem.truck[way[:-1], way[1:]])
         clock += driven if customer is None else sortie(problem, way, customer, driven, must)
     if served != nodes or place != 0:

@@ -53,6 +53,8 @@ def _of_folder(folder: Path, endurance: float | None = None, **given: Any) -> li
 class TspDroneProblems(TruckAndDroneProblems[Instance]):
     """A truck and its drone in files: of Agatz, of a line each, of Murray and Chu, and `.npz`."""
 
+    choices = ("allow_revisits",)
+
     def assumed(self, path: str | os.PathLike, **given: Any) -> dict[str, Any]:
         """What `read` assumes of a file that does not say it, or what is given instead."""
         if Path(path).name == NODES:
