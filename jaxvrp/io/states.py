@@ -84,11 +84,13 @@ def _written(leaf: Any) -> Any:
 
 def _shortest(array: np.ndarray) -> np.ndarray:
     """Finite numbers as `float64[...]` of few digits, each the same in the array's dtype."""
-    exact = array.astype(np.float64)
-    if array.dtype != np.float32:
-        return exact
-    short = array.astype(str).astype(np.float64)
-    return np.where(short.astype(np.float32) == array, short, exact)
+    numbers = array.astype(np.float64)
+    if array.dtype == np.float32:
+        is_long = numbers != np.rint(numbers)
+        exact = array[is_long]
+        short = exact.astype(str).astype(np.float64)
+        numbers[is_long] = np.where(short.astype(np.float32) == exact, short, exact)
+    return numbers
 
 
 def _text_of(number: np.floating) -> str:
@@ -149,8 +151,8 @@ def _real_numbers(place: str, cells: np.ndarray, like: np.ndarray) -> np.ndarray
                 raise OverflowError
     except OverflowError:
         raise ValueError(f"{place} holds a number that is too large; it needs {described(like)}") from None
-    for index in np.argwhere(is_text).tolist():
-        numbers[tuple(index)] = _number_of(place, cells[tuple(index)], like)
+    for text in set(cells[is_text]):
+        numbers[is_text & (cells == text)] = _number_of(place, text, like)
     return numbers
 
 
