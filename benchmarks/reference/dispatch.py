@@ -81,6 +81,8 @@ class NumpyDispatch:
         self.num_vehicles = len(instance.capacity)
         self.num_requests = int(np.count_nonzero(instance.load))
         self.pace = 60.0 * np.asarray(instance.detour, float) / np.asarray(instance.speed, float)
+        if instance.travel_time is not None:
+            self.pace = np.where(instance.is_drone, self.pace, self._street_pace())
         self.loading = instance.stop_time if instance.loading_time is None else instance.loading_time
         self.vehicles = [self._at_start(v) for v in range(self.num_vehicles)]
         self.begun: list[Served] = []
@@ -125,24 +127,46 @@ class NumpyDispatch:
     def _way(self, v: int, a: np.ndarray, b: np.ndarray) -> float:
         return float(np.hypot(*(a - b))) * float(self.pace[v])
 
+    def _street_pace(self) -> float:
+        """Minutes for a straight kilometre, on average of all ways along streets."""
+        minutes = kilometres = 0.0
+        ends = [None, *(Stop(request, False) for request in range(self.num_requests))]
+        for a, b in itertools.product(ends, ends):
+            minutes += self._street(a, b)
+            kilometres += float(np.hypot(*(self._end(a) - self._end(b))))
+        return minutes / kilometres if kilometres else 0.0
+
+    def _end(self, stop: Stop | None) -> np.ndarray:
+        """Where a stop is; the depot for None."""
+        return np.asarray(self.day.depot, float) if stop is None else self._place(stop)
+
+    def _street(self, a: Stop | None, b: Stop | None) -> float:
+        row, column = (0 if stop is None else 1 + stop.request for stop in (a, b))
+        return float(self.day.travel_time[row, column])
+
+    def _leg(self, v: int, a: Stop | None, b: Stop | None) -> float:
+        """Minutes between stops of a trip, or the depot."""
+        if self.day.travel_time is None or self.day.is_drone[v]:
+            return self._way(v, self._end(a), self._end(b))
+        return self._street(a, b)
+
     def _drive(self, v: int, stops: list[Stop]) -> tuple[list[Served], float]:
         """When each stop begins, if these are the stops of a vehicle, and all minutes of travel."""
         if not self.trips:
             return self._ride(v, stops)
         trips = [[stop] for stop in stops] if self.day.is_drone[v] else [stops] if stops else []
         time, travel, served = self.vehicles[v].free, 0.0, []
-        depot = np.asarray(self.day.depot, float)
         for trip in trips:
-            loaded, here = max(time, *(self._released(stop.request) for stop in trip)), depot
+            loaded, here = max(time, *(self._released(stop.request) for stop in trip)), None
             time = loaded + float(self.loading[v])
             on_trip = []
             for stop in trip:
-                way = self._way(v, here, self._place(stop))
-                here, travel = self._place(stop), travel + way
+                way = self._leg(v, here, stop)
+                here, travel = stop, travel + way
                 start = max(self._window(stop)[0], time + way)
                 on_trip.append((stop, start))
                 time = start + float(self.day.stop_time[v])
-            way = self._way(v, here, depot)
+            way = self._leg(v, here, None)
             home, travel = time + way, travel + way
             served += [Served(v, stop, start, loaded, home) for stop, start in on_trip]
             time = home + float(self.day.turnaround[v])
@@ -567,14 +591,15 @@ class NumpyNoisyDispatch(NumpyDispatch):
         self.left, self.really_free, self.known_until = [0.0] * vehicles, [0.0] * vehicles, -math.inf
         self.drifted = np.zeros(vehicles)
         slower = instance.replace(detour=np.asarray(instance.detour, float) * planned)
+        if instance.travel_time is not None:
+            slower = slower.replace(travel_time=np.asarray(instance.travel_time, float) * planned)
         super().__init__(slower, max_stops, zones, travel_price)
 
     # --- legs -------------------------------------------------------------------------------------------------------
 
-    def _take(self, v: int, leaves: float, a: np.ndarray, b: np.ndarray) -> Leg:
-        """The next leg of a vehicle."""
+    def _take(self, v: int, leaves: float, planned: float) -> Leg:
+        """The next leg of a vehicle, of so many planned minutes."""
         number = sum(leg.vehicle == v for leg in self.legs)
-        planned = self._way(v, a, b)
         minutes = planned / self.planned * float(self.factors[v, number])
         return Leg(v, planned, minutes, leaves + minutes)
 
@@ -599,7 +624,7 @@ class NumpyNoisyDispatch(NumpyDispatch):
                     break
                 self._begin_trip(v, loaded, count)
                 continue
-            leg = self._take(v, free, vehicle.place, self._place(vehicle.stops[0]))
+            leg = self._take(v, free, self._way(v, vehicle.place, self._place(vehicle.stops[0])))
             if free >= until and max(leg.end, self._window(vehicle.stops[0])[0]) > until:
                 break
             stop = vehicle.stops.pop(0)
@@ -611,14 +636,12 @@ class NumpyNoisyDispatch(NumpyDispatch):
         vehicle.free = self._expected(v, until)
 
     def _begin_trip(self, v: int, loaded: float, count: int) -> None:
-        vehicle, depot = self.vehicles[v], np.asarray(self.day.depot, float)
+        vehicle, here, time = self.vehicles[v], None, loaded + float(self.loading[v])
         trip, vehicle.stops = vehicle.stops[:count], vehicle.stops[count:]
-        here, time = depot, loaded + float(self.loading[v])
         self.out[v], self.left[v] = [], time
         for stop in trip:
-            time = self._serve(v, self._take(v, time, here, self._place(stop)), stop, loaded)
-            here = self._place(stop)
-        home = self._take(v, time, here, depot)
+            time, here = self._serve(v, self._take(v, time, self._leg(v, here, stop)), stop, loaded), stop
+        home = self._take(v, time, self._leg(v, here, None))
         self.legs.append(home)
         self.out[v].append(home)
         self.really_free[v] = home.end + float(self.day.turnaround[v])

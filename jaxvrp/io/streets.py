@@ -17,6 +17,10 @@ from numpy.typing import ArrayLike
 
 from jaxvrp.io.limits import LARGEST
 
+STRAIGHT, MATRIX = "straight", "matrix"
+TRAVEL = STRAIGHT, MATRIX
+"""How vehicles drive: straight, or along streets, by a matrix of the instance."""
+
 MOST_LOCATIONS = 1_200
 """Of a matrix: to close it takes seconds."""
 

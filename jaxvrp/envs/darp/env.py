@@ -15,10 +15,11 @@ from jaxvrp.environment import Environment
 from jaxvrp.envs.darp import observation, rules
 from jaxvrp.envs.darp.observation import REQUEST
 from jaxvrp.envs.darp.problem.figures import figures_of
-from jaxvrp.envs.darp.problem.generator import CORDEAU_KINDS, INSTANCES, MATRIX, STRAIGHT, TRAVEL, generate
+from jaxvrp.envs.darp.problem.generator import CORDEAU_KINDS, INSTANCES, generate
 from jaxvrp.envs.darp.problem.instance import Instance, as_float32, pad, with_streets
 from jaxvrp.envs.darp.reward import REWARDS, step_reward, unvisited_nodes
 from jaxvrp.envs.darp.rules import State
+from jaxvrp.io.streets import MATRIX, STRAIGHT, TRAVEL
 from jaxvrp.spaces import Box, ByKind, ByRole, Discrete, EntityKind, Pointer, Role
 
 ROLE = "vehicle"

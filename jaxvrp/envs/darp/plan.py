@@ -12,7 +12,6 @@ import numpy as np
 
 from jaxvrp.envs.darp.env import Darp
 from jaxvrp.envs.darp.problem.cordeau import from_cordeau_index, read_instances, to_cordeau_index
-from jaxvrp.envs.darp.problem.generator import MATRIX, STRAIGHT
 from jaxvrp.envs.darp.problem.inspection import warnings_of
 from jaxvrp.envs.darp.problem.instance import Instance, from_origin, prohibitive, stack
 from jaxvrp.envs.darp.problem.solution import SolutionReport, routes_to_actions, solution_report
@@ -20,6 +19,7 @@ from jaxvrp.envs.darp.rules import State
 from jaxvrp.episodes import Episode, until_end
 from jaxvrp.io import plan_files
 from jaxvrp.io.schema import list_of, object_with, whole_number
+from jaxvrp.io.streets import MATRIX, STRAIGHT
 from jaxvrp.problems import Inspection, Problems
 
 FORMAT = "jaxvrp-darp-plan-1"

@@ -16,7 +16,7 @@ from jaxvrp.envs.dispatch.env import DISPATCHER, Dispatch, decide, prepared_day
 from jaxvrp.envs.dispatch.problem.instance import Instance
 from jaxvrp.envs.dispatch.problem.solution import Leg, Report, Stop, minutes_between, place_of, solution_report
 from jaxvrp.envs.dispatch.routes.noisy_drive import begun_until, drive
-from jaxvrp.envs.dispatch.routes.plans import LOAD, REQUEST, begun_by, distance, leaves
+from jaxvrp.envs.dispatch.routes.plans import LOAD, REQUEST, begun_by, leaves, minutes_of_all, places_of
 from jaxvrp.envs.dispatch.routes.schedule import positions
 from jaxvrp.envs.dispatch.rules import State, idle
 from jaxvrp.episodes import follow
@@ -84,7 +84,7 @@ def _begun(env: Dispatch, states: State) -> tuple[jax.Array, ...]:
         if before.prepared.factors is None:
             begun, start, departs = begun_by(before.prepared, plans, until), plans.start, leaves(before.prepared, plans)
             origin = positions(before.prepared, plans).before[..., :-1]
-            way = distance(origin, plans.stops[:2]) * before.prepared.pace[:, None]
+            way = minutes_of_all(before.prepared, origin, places_of(before.prepared, plans.stops))
         else:
             driven = drive(before.prepared, plans, until)
             found = begun_until(before.prepared, driven, until), driven.start, driven.departs, driven.minutes

@@ -12,10 +12,11 @@ from jaxvrp import fields
 from jaxvrp.entities import flat_box, flatten
 from jaxvrp.environment import Environment, select
 from jaxvrp.envs.dispatch import observation, rules
-from jaxvrp.envs.dispatch.problem.instance import Instance, as_float32, pad
+from jaxvrp.envs.dispatch.problem.instance import Instance, as_float32, pad, with_streets
 from jaxvrp.envs.dispatch.routes.plans import Plans, Prepared, prepare
 from jaxvrp.envs.dispatch.routes.replan import replan
 from jaxvrp.envs.dispatch.rules import State
+from jaxvrp.io.streets import MATRIX
 from jaxvrp.spaces import Box, ByKind, ByRole, Discrete, EntityKind, Feature, Pointer, Role
 
 DISPATCHER = "dispatcher"
@@ -89,6 +90,11 @@ class Dispatch(Environment):
         return 0
 
     @property
+    def has_streets(self) -> bool:
+        """Whether vehicles that are no drones drive along the streets of a matrix; else all travel straight."""
+        return False
+
+    @property
     def _kinds(self) -> tuple[EntityKind, ...]:
         return observation.kinds(self.fleet_size, self.num_zones_each_way)
 
@@ -126,7 +132,8 @@ class Dispatch(Environment):
         """The day at its first arrival; a smaller one is padded.
 
         Raises:
-            ValueError: the day is larger than the environment, or of the other scenario.
+            ValueError: the day is larger than the environment, or of the other scenario, or has streets where vehicles
+                drive straight. The other way round, straight ways are its streets.
         """
         if (instance.depot is None) != (self.num_zones_each_way > 0):
             wanted = "without" if self.num_zones_each_way else "with"
@@ -224,7 +231,10 @@ class Dispatch(Environment):
 
 def prepared_day(env: Dispatch, instance: Instance) -> Prepared:
     """A day, padded to the sizes of an environment, and what follows from it."""
-    padded = pad(as_float32(instance), env.max_requests, env.fleet_size)
+    if instance.travel_time is not None and not env.has_streets:
+        raise ValueError(f"the day has travel_time, and vehicles drive straight; make it with travel='{MATRIX}'")
+    day = as_float32(instance)
+    padded = pad(with_streets(day) if env.has_streets else day, env.max_requests, env.fleet_size)
     return prepare(padded, env.travel_noise, env.reserve)
 
 

@@ -10,7 +10,16 @@ import jax
 import jax.numpy as jnp
 
 from jaxvrp.envs.dispatch import cover, rules
-from jaxvrp.envs.dispatch.routes.plans import COLUMNS, DEADLINE, LOAD, distance
+from jaxvrp.envs.dispatch.routes.plans import (
+    COLUMNS,
+    DEADLINE,
+    LOAD,
+    at_position,
+    depot_of,
+    distance,
+    minutes_of_all,
+    places_of,
+)
 from jaxvrp.envs.dispatch.rules import State
 from jaxvrp.rows import count_until
 from jaxvrp.spaces import EntityKind, Feature, Place
@@ -22,7 +31,7 @@ LATELY = 1 / 12
 """Requests of so long ago at most came lately, as a share of the horizon."""
 
 VEHICLE_STATIC = (
-    Feature("pace", "time for a length of S / H", 0.0),
+    Feature("pace", "time for a length of S / H; along streets, on average", 0.0),
     Feature("capacity", "capacity / the largest of the fleet", 0.0, 1.0),
     Feature("stop_time", "stop time / H", 0.0),
     Feature("turnaround", "turnaround / H", 0.0),
@@ -186,11 +195,11 @@ def dynamic_vehicles(state: State) -> jax.Array:
 
 
 def _trips(state: State, scales: _Scales) -> list[jax.Array]:
-    last, done_in = cover.plan_ends(state)
-    fleet = state.prepared.fleet
-    assert fleet.depot is not None
-    way = distance(last, fleet.depot[:, None]) * state.prepared.pace
-    turnaround = jnp.where(state.plans.num_stops > 0, fleet.turnaround, 0.0)
+    prepared, plans = state.prepared, state.plans
+    has_plan, depot = plans.num_stops > 0, depot_of(state.prepared, 1)
+    last = jnp.where(has_plan, at_position(plans.num_stops - 1, places_of(prepared, plans.stops)), depot)
+    way, done_in = minutes_of_all(prepared, last, depot), cover.plan_ends(state)[1]
+    turnaround = jnp.where(has_plan, prepared.fleet.turnaround, 0.0)
     return [(done_in + way + turnaround) * scales.per_time]
 
 

@@ -25,6 +25,7 @@ from jaxvrp.envs.dispatch.rules import State
 from jaxvrp.episodes import Episode, whole
 from jaxvrp.io.json_files import read_json
 from jaxvrp.io.problem_files import UnknownFormatError, with_given
+from jaxvrp.io.streets import MATRIX, STRAIGHT
 from jaxvrp.orders.orders import Case
 from jaxvrp.orders.visits import in_json
 from jaxvrp.problems import Inspection, Problems
@@ -208,7 +209,8 @@ class DispatchProblems(Problems[NamedDay | Moment]):
             return {"scenario": "ride_pooling", "max_requests": requests, "num_vehicles": instance.num_vehicles}
         vehicles = max(int(np.count_nonzero(~np.asarray(instance.is_drone))), 1)
         sizes = {"num_vehicles": vehicles, "num_drones": instance.num_vehicles - vehicles}
-        return {"scenario": "same_day", "max_requests": requests, **sizes}
+        travel = STRAIGHT if instance.travel_time is None else MATRIX
+        return {"scenario": "same_day", "max_requests": requests, **sizes, "travel": travel}
 
     def inspect(self, problem: NamedDay | Moment, env: Dispatch) -> Inspection:
         """Figures and warnings of a day, in kilometres and minutes."""

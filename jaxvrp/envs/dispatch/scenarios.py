@@ -14,6 +14,7 @@ from jaxvrp.envs.dispatch.problem import generator
 from jaxvrp.envs.dispatch.problem.generator import DROPOFF_WEIGHTS, PICKUP_WEIGHTS, REACH
 from jaxvrp.envs.dispatch.problem.instance import MINUTES_PER_HOUR, Instance
 from jaxvrp.io.messages import nearest, shown
+from jaxvrp.io.streets import MATRIX, STRAIGHT, TRAVEL, drawn_detours
 
 
 class RidePooling(Dispatch):
@@ -85,7 +86,8 @@ class SameDay(Dispatch):
     """Parcels are ordered during the day and delivered the same day, by vehicles and drones from one depot.
 
     Orders come until `last_order`; each is delivered within `delivery_deadline`, and all are home by `horizon`. Fleet
-    and demand follow Ulmer & Thomas (2018), as far as they are remembered here.
+    and demand follow Ulmer & Thomas (2018), as far as they are remembered here. With `travel="matrix"` vehicles drive
+    along streets, and drones fly straight.
     """
 
     scenario: ClassVar[str] = "same_day"
@@ -114,6 +116,9 @@ class SameDay(Dispatch):
     )
     vehicle_speed: float = fields.parameter(30.0, above=0.0, help="of generated vehicles", unit="km/h")
     vehicle_detour: float = fields.parameter(1.5, minimum=1.0, help="kilometres of street for each straight one")
+    travel: str = fields.choice(
+        STRAIGHT, TRAVEL, help="vehicles drive straight, or along streets, by a matrix of the instance"
+    )
     drone_speed: float = fields.parameter(40.0, above=0.0, help="of generated drones", unit="km/h")
     drone_turnaround: float = fields.parameter(20.0, minimum=0.0, help="of a drone, for a new battery", unit="minutes")
     drone_max_trip: float = fields.parameter(
@@ -133,10 +138,17 @@ class SameDay(Dispatch):
         """V, vehicles first, then drones."""
         return self.num_vehicles + self.num_drones
 
+    @property
+    def has_streets(self) -> bool:
+        """See `Dispatch.has_streets`."""
+        return self.travel == MATRIX
+
     def generate(self, key: jax.Array) -> Instance:
         """A random day: orders by a Poisson process with a peak, customers normal around the depot at (0, 0).
 
-        Values are lognormal, with a mean of 1. A share of the orders is express, with a deadline of its own.
+        Values are lognormal, with a mean of 1. A share of the orders is express, with a deadline of its own. Each
+        street, in each direction by itself, is up to `2 * vehicle_detour - 1` straight ways long, uniform, if no other
+        way is shorter.
         """
         count, vehicles, drones = self.max_requests, self.num_vehicles, self.num_drones
         fleet = vehicles + drones
@@ -147,6 +159,7 @@ class SameDay(Dispatch):
         is_express = jax.random.uniform(express_key, (count,), jnp.float32) < self.express_share
         deadline = arrival + jnp.where(is_express, self.express_deadline, self.delivery_deadline)
         value = jnp.exp(spread * jax.random.normal(value_key, (count,), jnp.float32) - 0.5 * spread**2)
+        dropoff = self.customer_spread * jax.random.normal(place_key, (count, 2), jnp.float32)
 
         def by_kind(of_vehicle: float, of_drone: float) -> jax.Array:
             return jnp.where(is_drone, generator.each(of_drone, fleet), generator.each(of_vehicle, fleet))
@@ -156,7 +169,7 @@ class SameDay(Dispatch):
             travel_seed=generator.travel_seed(key, self.travel_noise),
             value=value,
             pickup=jnp.zeros((count, 2), jnp.float32),
-            dropoff=self.customer_spread * jax.random.normal(place_key, (count, 2), jnp.float32),
+            dropoff=dropoff,
             pickup_deadline=deadline,
             dropoff_deadline=deadline,
             start=jnp.zeros((fleet, 2), jnp.float32),
@@ -173,7 +186,18 @@ class SameDay(Dispatch):
             loading_time=None if self.loading_time is None else generator.each(self.loading_time, fleet),
             home_by=None if self.drone_horizon is None else by_kind(self.horizon, self.drone_horizon),
             preparation=self.preparation_time,
+            travel_time=self._streets(key, jnp.where(jnp.isfinite(arrival)[:, None], dropoff, 0.0)),
         )
+
+    def _streets(self, key: jax.Array, dropoff: jax.Array) -> jax.Array | None:
+        """Minutes along random streets between the depot and the drop-offs, drawn beside the rest; None without."""
+        if not self.has_streets:
+            return None
+        places = jnp.concatenate([jnp.zeros((1, 2), jnp.float32), dropoff])
+        gap = places[:, None] - places
+        straight = jnp.sqrt(gap[..., 0] ** 2 + gap[..., 1] ** 2)
+        detours = drawn_detours(jax.random.fold_in(key, 2), places, 2.0 * (self.vehicle_detour - 1.0))
+        return MINUTES_PER_HOUR / self.vehicle_speed * (straight + detours)
 
 
 class ChenUlmerThomas(SameDay):

@@ -221,7 +221,8 @@ def _end(source: _Source, request: int, stop: Stop | None, *, is_pickup: bool) -
 def _load(source: _Source, request: int) -> str:
     """The load of a request, in the unit of its file."""
     scale = source.named.scale if source.named else 1.0
-    return f"{source.day.instance.load[request] / scale:g}" + (" kg" if source.named and source.named.addresses else "")
+    unit = f" {source.named.unit}" if source.named and source.named.addresses else ""
+    return f"{source.day.instance.load[request] / scale:g}{unit}".rstrip()
 
 
 def _vehicle(source: _Source, v: int) -> Vehicle:

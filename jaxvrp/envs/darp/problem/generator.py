@@ -8,15 +8,11 @@ import jax
 import jax.numpy as jnp
 
 from jaxvrp.envs.darp.problem.instance import Instance, distance
-from jaxvrp.io.streets import drawn_detours
+from jaxvrp.io.streets import STRAIGHT, drawn_detours
 
 INSTANCES = ("uniform", "cordeau")  # what can be generated
 CORDEAU_KINDS = ("mixed", "a", "b")
 """The sets of Cordeau: a, single passengers and short rides; b, groups; or each instance one of these."""
-
-STRAIGHT, MATRIX = "straight", "matrix"
-TRAVEL = STRAIGHT, MATRIX
-"""How vehicles drive: straight, or along streets, by a matrix of the instance."""
 
 SIDE = 10.0  # published nodes lie within this of the depot, along each axis
 OPEN = 1440.0  # a node without a window of its own is open from 0 to then, in minutes

@@ -9,7 +9,7 @@ from jaxvrp.actor import Carry, Memoryless
 from jaxvrp.environment import TimeStep
 from jaxvrp.envs.dispatch import cover
 from jaxvrp.envs.dispatch.env import DISPATCHER, DRIVER, Dispatch
-from jaxvrp.envs.dispatch.routes.plans import distance
+from jaxvrp.envs.dispatch.routes.plans import depot_of, located, minutes
 from jaxvrp.envs.dispatch.rules import State, cheapest
 from jaxvrp.spaces import ByRole
 
@@ -61,9 +61,15 @@ class ThresholdActor(AcceptActor):
         allowed = found.feasible & (value >= self.floor) & (value >= self.rate * found.added)
         if instance.depot is None:
             return cheapest(state, allowed)
-        far = distance(state.request.dropoff, instance.depot) * state.prepared.pace[0] > self.district
+        far = self._drive(state) > self.district
         first = cheapest(state, allowed & (instance.is_drone == far))
         return jnp.where(first > 0, first, cheapest(state, allowed))
+
+    def _drive(self, state: State) -> jax.Array:
+        """`f32[]`, minutes of the first vehicle from the depot to the request."""
+        prepared, request = state.prepared, state.request
+        there = located(prepared, request.dropoff, 1.0 + request.index)
+        return minutes(prepared, depot_of(prepared, 0), there, prepared.pace[0], prepared.fleet.is_drone[0])
 
 
 TUNED = {"same_day": (12.0, 0.4, 0.06), "chen_ulmer_thomas": (12.0, 0.0, 0.0), "ride_pooling": (0.0, 0.0, 0.0)}

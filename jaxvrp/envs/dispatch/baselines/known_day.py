@@ -19,7 +19,7 @@ from jaxvrp.envs.dispatch.env import DISPATCHER, DRIVER, Dispatch
 from jaxvrp.envs.dispatch.problem.instance import Instance, as_float32
 from jaxvrp.envs.dispatch.problem.solution import Stop
 from jaxvrp.envs.dispatch.routes.insertion import insert, offers
-from jaxvrp.envs.dispatch.routes.plans import REQUEST, Plans, Prepared, leaves, way_home
+from jaxvrp.envs.dispatch.routes.plans import REQUEST, Plans, Prepared, depot_of, leaves, minutes_of_all, places_of
 from jaxvrp.envs.dispatch.routes.plans import begin as begin_plans
 from jaxvrp.episodes import Episode, follow
 from jaxvrp.players import Searched
@@ -62,7 +62,7 @@ def search_day(env: Dispatch, instance: Instance, key: jax.Array, stop: StopCrit
 
 
 def _search_trips(env: Dispatch, instance: Instance, key: jax.Array, stop: StopCriterion | float) -> Iterator[Searched]:
-    """All requests that fit are inserted, the earliest deadline first; then parcels move for less travel."""
+    """All requests that fit are inserted, the most valuable first; then parcels move for less travel."""
     prepared = hindsight.known(as_float32(instance))
     plans = jax.jit(functools.partial(_inserted, max_stops=min(instance.max_requests, MOST_STOPS)))(prepared)
     single = jax.tree.map(lambda leaf: leaf[None], (prepared, plans))
@@ -80,8 +80,11 @@ def _search_trips(env: Dispatch, instance: Instance, key: jax.Array, stop: StopC
 
 
 def _inserted(prepared: Prepared, *, max_stops: int) -> Plans:
-    """Plans before the day begins: every request where it adds least travel, if it fits, the earliest due first."""
-    order = jnp.argsort(prepared.instance.dropoff_deadline)
+    """Plans before the day begins: every request where it adds least travel, if it fits.
+
+    The most valuable comes first, of those that are alike the earliest due.
+    """
+    order = jnp.lexsort((prepared.instance.dropoff_deadline, -prepared.instance.value))
 
     def put(number: jax.Array, plans: Plans) -> Plans:
         request = prepared.request(order[number])
@@ -96,7 +99,8 @@ def _inserted(prepared: Prepared, *, max_stops: int) -> Plans:
 def _planned_stops(prepared: Prepared, plans: Plans) -> Iterator[Stop]:
     """The stops of plans before the day begins, of vehicles with a depot; they leave no sooner than the first opens."""
     fleet = prepared.fleet
-    loads, way, loading = leaves(prepared, plans), way_home(prepared, plans), fleet.minutes_to_load[:, None]
+    loads, loading = leaves(prepared, plans), fleet.minutes_to_load[:, None]
+    way = minutes_of_all(prepared, depot_of(prepared, 2), places_of(prepared, plans.stops))
     latest = np.asarray(jnp.maximum(loads, plans.start - way - loading))
     number, start, is_drone = (np.asarray(a) for a in (plans.stops[REQUEST], plans.start, fleet.is_drone))
     for v, k in np.argwhere(np.isfinite(start)).tolist():
@@ -109,7 +113,8 @@ def _search_whole_day(
 ) -> Iterator[Searched]:
     """The search in hindsight, a chain for each core."""
     prepared = hindsight.known(as_float32(instance))
-    stops = instance.max_requests * (1 if instance.depot is not None else 2)
+    # With a depot, insertion needs a place behind the last stop of a vehicle that serves all.
+    stops = instance.max_requests + 1 if instance.depot is not None else 2 * instance.max_requests
     first_of = jax.jit(functools.partial(hindsight.first_plan, prepared, min(stops, MOST_STOPS)))
     parts: Parts = [(first, first) for first in map(first_of, jax.random.split(key, num_threads()))]
     program = jax.jit(hindsight.annealed)

@@ -14,7 +14,19 @@ import jax.numpy as jnp
 from flax import struct
 
 from jaxvrp.envs.dispatch.baselines.annealing import Tours, annealed
-from jaxvrp.envs.dispatch.routes.plans import DEADLINE, DUE, EARLIEST, LOAD, Plans, Prepared, at_position, distance
+from jaxvrp.envs.dispatch.routes.plans import (
+    DEADLINE,
+    DUE,
+    EARLIEST,
+    LOAD,
+    Plans,
+    Prepared,
+    at_position,
+    depot_of,
+    distance,
+    minutes,
+    places_of,
+)
 from jaxvrp.envs.dispatch.routes.replan import FAR, Planned, where
 from jaxvrp.envs.dispatch.routes.schedule import followed_by, in_order, index_of, least_from, least_until, sums
 
@@ -83,7 +95,7 @@ class _Schedule(struct.PyTreeNode):
     """Two plans; `before` to `legal` as in `jaxvrp.envs.dispatch.routes.schedule.Positions`.
 
     Attributes:
-        before, after: `f32[2, 2, S + 1]`.
+        before, after: `f32[2, 2, S + 1]`, along streets as of `located`.
         arc, leave, latest: `f32[2, S + 1]`.
         legal: `bool[2, S + 1]`, whether a stop may be inserted there.
         between: `f32[2, S + 1]`, minutes between the flights of a drone that an insertion there adds.
@@ -245,16 +257,16 @@ def _exchanged(
 
 def _scheduled(parcels: Parcels, rows: Vehicles, orders: jax.Array, incoming: jax.Array) -> _Schedule:
     """The plans, their trips loaded when all their parcels and those to come (`i32[2]`, -1 for none) are there."""
-    fleet, slack, size = parcels.prepared.fleet, parcels.prepared.slack, orders.shape[1]
-    assert fleet.depot is not None
-    depot, index, exists = fleet.depot[:, None, None], index_of(size + 1), orders >= 0
+    prepared, slack, size = parcels.prepared, parcels.prepared.slack, orders.shape[1]
+    depot, index, exists = depot_of(prepared, 2), index_of(size + 1), orders >= 0
     count = jnp.sum(exists, axis=1, keepdims=True, dtype=jnp.int32)
     stops = jnp.take(parcels.stops, orders, axis=1, mode="clip")
-    at_depot = jnp.broadcast_to(depot, (2, 2, 1))
-    before = jnp.where(rows.is_drone | (index == 0), depot, jnp.concatenate([at_depot, stops[:2]], axis=-1))
-    after = jnp.where(index < count, jnp.concatenate([stops[:2], at_depot], axis=-1), depot)
-    arc = jnp.where(index <= count, distance(before, after) * rows.pace, 0.0)
-    home = jnp.where(exists, distance(stops[:2], depot) * rows.pace, 0.0)
+    places = places_of(prepared, stops)
+    at_depot = jnp.broadcast_to(depot, (len(depot), 2, 1))
+    before = jnp.where(rows.is_drone | (index == 0), depot, jnp.concatenate([at_depot, places], axis=-1))
+    after = jnp.where(index < count, jnp.concatenate([places, at_depot], axis=-1), depot)
+    arc = jnp.where(index <= count, minutes(prepared, before, after, rows.pace, rows.is_drone), 0.0)
+    home = jnp.where(exists, minutes(prepared, places, depot, rows.pace, rows.is_drone), 0.0)
     returns = jnp.where(rows.is_drone, home + rows.turnaround + rows.loading, 0.0)
     released = jnp.max(jnp.where(exists, stops[DUE], 0.0), axis=1, keepdims=True)
     loaded = jnp.where(rows.is_drone, rows.free, jnp.maximum(rows.free, released))
@@ -304,7 +316,9 @@ def _inserted(
     """
     index, size, slack = index_of(orders.shape[1] + 1), orders.shape[1], parcels.prepared.slack
     stop = jnp.take(parcels.stops, incoming, axis=1, mode="clip")[:, :, None]
-    way_there, way_on = distance(plans.before, stop[:2]) * rows.pace, distance(plans.after, stop[:2]) * rows.pace
+    there = places_of(parcels.prepared, stop)
+    way_there = minutes(parcels.prepared, plans.before, there, rows.pace, rows.is_drone)
+    way_on = minutes(parcels.prepared, there, plans.after, rows.pace, rows.is_drone)
     way_on = jnp.where(rows.is_drone, way_there + plans.arc, way_on)
     leave = jnp.maximum(plans.leave, stop[DUE] + rows.loading)
     begin = jnp.maximum(stop[EARLIEST], leave + way_there)

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from flax import struct
 
 from jaxvrp.envs.dispatch.routes.insertion import offers
-from jaxvrp.envs.dispatch.routes.plans import Plans, Prepared, Request, distance
+from jaxvrp.envs.dispatch.routes.plans import Plans, Prepared, Request, along_streets, distance
 from jaxvrp.envs.dispatch.routes.schedule import index_of, sums
 
 WINDOW = 12
@@ -170,13 +170,20 @@ def _time_parcels(prepared: Prepared, vehicle: jax.Array, row: Row) -> Routes:
     count = jnp.sum(exists, dtype=jnp.int32)
     index = index_of(exists.shape[0])
     is_last = exists & (jnp.roll(is_first, -1) | (index == count - 1))
-    home = jnp.where(exists, jnp.hypot(x - instance.depot[0], y - instance.depot[1]) * pace, 0.0)
+    out = home = jnp.hypot(x - instance.depot[0], y - instance.depot[1]) * pace
     leg = jnp.hypot(x - jnp.roll(x, 1), y - jnp.roll(y, 1)) * pace
-    leg = jnp.where(exists, jnp.where(is_first, home, leg), 0.0)
+    if instance.travel_time is not None:
+        place, depot = 1 + row.number, jnp.zeros_like(row.number)
+        ways = (depot, place), (place, depot), (jnp.roll(place, 1), place)
+        by_street = (along_streets(prepared, *ends) for ends in ways)
+        is_drone = instance.is_drone[vehicle]
+        out, home, leg = (jnp.where(is_drone, *each) for each in zip((out, home, leg), by_street, strict=True))
+    home = jnp.where(exists, home, 0.0)
+    leg = jnp.where(exists, jnp.where(is_first, out, leg), 0.0)
     back = jnp.where(index > 0, stop_time + jnp.roll(home, 1) + turnaround, 0.0)
     service = jnp.where(is_first, loading, stop_time)
     path = sums(jnp.where(exists, leg + service + jnp.where(is_first, back, 0.0), 0.0))
-    loads_at = jax.lax.cummax(jnp.where(is_first, path - loading - home, 0.0))
+    loads_at = jax.lax.cummax(jnp.where(is_first, path - loading - leg, 0.0))
     released = jax.lax.cummax(jnp.maximum(jnp.where(exists, opens - loads_at, 0.0), 0.0))
     shift = jax.lax.cummin(jnp.where(is_last, released, jnp.inf), reverse=True)
     ends = path + stop_time + home
@@ -216,9 +223,17 @@ def _place_parcels(prepared: Prepared, routes: Routes, request: Request, luck: j
     stop_time, loading, pace = instance.stop_time[:, None], instance.minutes_to_load[:, None], prepared.pace[:, None]
     exists = planes["start"] < jnp.inf
     is_last, is_end = planes["is_last"] > 0, planes["is_end"] > 0
-    way = distance(request.dropoff, instance.depot) * pace
-    there = jnp.hypot(planes["x"] - request.dropoff[0], planes["y"] - request.dropoff[1]) * pace
-    from_before = jnp.where(mark, way, jnp.roll(there, 1, axis=-1))
+    out = home = distance(request.dropoff, instance.depot) * pace
+    there = on = jnp.hypot(planes["x"] - request.dropoff[0], planes["y"] - request.dropoff[1]) * pace
+    if instance.travel_time is not None:
+        place, depot, stops = 1.0 + request.index, jnp.zeros(()), 1 + routes.row.number
+        ways = (depot, place), (place, depot), (stops, place), (place, stops)
+        by_street = (along_streets(prepared, *ends) for ends in ways)
+        is_drone = instance.is_drone[:, None]
+        out, home, there, on = (
+            jnp.where(is_drone, *each) for each in zip((out, home, there, on), by_street, strict=True)
+        )
+    from_before = jnp.where(mark, out, jnp.roll(there, 1, axis=-1))
     has_room = ~is_end[:, -1:] & (planes["start"][:, -1:] == jnp.inf) & request.exists
     fits = planes["carried"] + request.load <= prepared.capacity[:, None]
     fits &= exists & ~instance.is_drone[:, None] & has_room
@@ -232,18 +247,18 @@ def _place_parcels(prepared: Prepared, routes: Routes, request: Request, luck: j
         return jnp.where(possible, added, jnp.inf)
 
     before = joined(
-        from_before + there - planes["leg"], planes["path"] - planes["leg"] + from_before, planes["spare"], fits
+        from_before + on - planes["leg"], planes["path"] - planes["leg"] + from_before, planes["spare"], fits
     )
     behind = joined(
-        there + way - planes["home"], planes["path"] + stop_time + there, planes["spare_after"], fits & is_last
+        there + home - planes["home"], planes["path"] + stop_time + there, planes["spare_after"], fits & is_last
     )
     shift = jnp.maximum(planes["shift_before"], request.pickup_earliest - planes["loads_at"])
-    cycle = 2.0 * way + (stop_time + loading) + instance.turnaround[:, None]
+    cycle = (out + home) + (stop_time + loading) + instance.turnaround[:, None]
     alone = (exists & mark | is_end) & has_room & (request.load <= prepared.capacity[:, None])
-    alone &= shift + planes["loads_at"] + loading + way <= request.dropoff_deadline + prepared.slack
+    alone &= shift + planes["loads_at"] + loading + out <= request.dropoff_deadline + prepared.slack
     alone &= shift + cycle <= planes["spare"] + prepared.slack
-    alone &= 2.0 * way + stop_time <= instance.max_trip[:, None] + prepared.slack
-    ranks = jnp.stack([before, behind, jnp.where(alone, 2.0 * way, jnp.inf)], axis=1) * luck[:, None, None]
+    alone &= out + home + stop_time <= instance.max_trip[:, None] + prepared.slack
+    ranks = jnp.stack([before, behind, jnp.where(alone, out + home, jnp.inf)], axis=1) * luck[:, None, None]
     at = jax.lax.argmin(ranks.ravel(), 0, jnp.int32)
     vehicle, rest = at // (ranks.shape[1] * ranks.shape[2]), at % (ranks.shape[1] * ranks.shape[2])
     how, position = rest // ranks.shape[2], rest % ranks.shape[2]

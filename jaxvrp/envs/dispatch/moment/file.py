@@ -310,7 +310,7 @@ def _late_home(moment: Moment, v: int, name: str) -> list[str]:
 def homecomings(prepared: Prepared, plans: Plans) -> tuple[jax.Array, jax.Array]:
     """Were each stop the last of its trip, when the vehicle would be home, and how long the trip would be: `f32[V, S]`.
 
-    0 where there is no stop. The last stop of a trip has the most, since ways are straight.
+    0 where there is no stop. The last stop of a trip has the most, since no way is quicker by way of another place.
     """
     left = leaves(prepared, plans) + prepared.fleet.minutes_to_load[:, None]
     home = plans.start + prepared.fleet.stop_time[:, None] + way_home(prepared, plans)

@@ -12,7 +12,13 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from jaxvrp.envs.dispatch.problem.instance import MINUTES_PER_HOUR, Instance, latest_return_of, slack_of
+from jaxvrp.envs.dispatch.problem.instance import (
+    MINUTES_PER_HOUR,
+    Instance,
+    latest_return_of,
+    minutes_on_trip,
+    slack_of,
+)
 
 MOST_ORDERS = 20_000
 """Orders that are tried at most, in half a second or so."""
@@ -117,23 +123,24 @@ def _driven(day: Instance, course: Course) -> tuple[float, float, float]:
     v, here, time, late, travel = course.vehicle, course.place, course.free, 0.0, 0.0
     pace, stop_time = MINUTES_PER_HOUR * float(day.detour[v] / day.speed[v]), float(day.stop_time[v])
     loads = [int(day.load[request]) * (1 if is_pickup else -1) for request, is_pickup in course.calls]
-    aboard = course.aboard
+    aboard, at = course.aboard, 0
     if day.depot is not None:
-        aboard, here = -sum(loads), np.asarray(day.depot)
+        aboard = -sum(loads)
         time = max(time, *(float(day.pickup_earliest[request]) for request, _ in course.calls))
         time += float(day.minutes_to_load[v])
     left, most = time, aboard
     for (request, is_pickup), load in zip(course.calls, loads, strict=True):
         end = "pickup" if is_pickup else "dropoff"
         place, earliest, deadline = (getattr(day, end + what)[request] for what in ("", "_earliest", "_deadline"))
-        way = pace * math.dist(here, place)
+        way = pace * math.dist(here, place) if day.depot is None else minutes_on_trip(day, v, at, 1 + request)
         time, travel, here, aboard = max(time + way, float(earliest)), travel + way, place, aboard + load
+        at = 1 + request
         late, most, time = late + _over(day, time, deadline), max(most, aboard), time + stop_time
     if most > day.capacity[v]:
         return math.inf, math.inf, math.inf
     if day.depot is None:
         return time, late, travel
-    way = pace * math.dist(here, day.depot)
+    way = minutes_on_trip(day, v, at, 0)
     late += _over(day, time + way, latest_return_of(day, v)) + _over(day, time + way - left, day.max_trip[v])
     return time + way + float(day.turnaround[v]), late, travel + way
 

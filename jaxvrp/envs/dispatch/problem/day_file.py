@@ -28,6 +28,7 @@ from jaxvrp.io.json_files import plain, read_json
 from jaxvrp.io.limits import LARGEST, LARGEST_WHOLE
 from jaxvrp.io.problem_files import DamagedFileError, FileFormat, UnknownFormatError, read_problems
 from jaxvrp.io.schema import (
+    anything,
     boolean,
     list_of,
     number_from,
@@ -36,6 +37,7 @@ from jaxvrp.io.schema import (
     text,
     whole_number,
 )
+from jaxvrp.io.streets import matrix_of
 from jaxvrp.io.units import LENGTHS, SPEEDS, TIMES
 
 FORMAT = "jaxvrp-dispatch-day-1"
@@ -84,6 +86,8 @@ DAY = object_of_only(
         "depot": PLACE,
         "area": list_of(PLACE, length=2),
         "travel_seed": whole_number(below=LARGEST_WHOLE),
+        "travel_time": anything,
+        "travel_distance": anything,
     },
 )
 
@@ -94,7 +98,8 @@ class NamedDay:
 
     `minutes` are those of the user's unit of time. Where the file says at which `start` its day begins, times are those
     of that clock. Places are on a plane that touches the `earth`, if they were given in degrees; `scale` are
-    units of load of a kilogram, and `addresses` of requests are what else is said of them, where that was given.
+    units of load of a kilogram (`unit`; "" for another one), and `addresses` of requests are what else is said of them,
+    where that was given.
     """
 
     instance: Instance
@@ -108,6 +113,7 @@ class NamedDay:
     earth: Earth | None = None
     scale: float = 1.0
     addresses: tuple[str, ...] = ()
+    unit: str = "kg"
 
     @classmethod
     def counted(
@@ -188,7 +194,9 @@ def _numbered(instance: Instance) -> NamedDay:
     exists = {"requests": instance.load > 0, "vehicles": instance.capacity > 0}
     if not exists["vehicles"].any():
         raise ValueError("a day has no vehicle; give at least one, with a capacity of at least 1")
+    is_place = np.concatenate([[True], exists["requests"]])
     rows = {name: exists.get(field.axis or "", ...) for name, field in SCHEMA.items()}
+    rows |= dict.fromkeys(("travel_time", "travel_distance"), np.ix_(is_place, is_place))
     kept = {name: None if value is None else value[rows[name]] for name, value in vars(instance).items()}
     day = Instance(**kept)
     return NamedDay.counted(day, _names("request", [{}] * day.max_requests), _names("vehicle", [{}] * day.num_vehicles))
@@ -237,7 +245,7 @@ def parse_day(content: Mapping[str, Any]) -> NamedDay:
     pickups = column(requests, "pickup", None, km) if home is None else np.broadcast_to(home, (len(requests), 2))
     with warnings.catch_warnings():
         # `read_days` says more of requests that are too large.
-        warnings.simplefilter("ignore")
+        warnings.filterwarnings("ignore", ".* exceed every vehicle's capacity")
         instance = make_instance(
             column(requests, "arrival", None, minutes),
             places,
@@ -257,6 +265,7 @@ def parse_day(content: Mapping[str, Any]) -> NamedDay:
             horizon=content["horizon"] * minutes,
             area=np.asarray(content["area"]) * km if "area" in content else _around(starts, pickups, places),
             travel_seed=content.get("travel_seed"),
+            **_streets(content, {"travel_time": minutes, "travel_distance": km}),
             **_limits_of_some(vehicles, content["horizon"], minutes),
         )
     names = _names("request", requests), _names("vehicle", vehicles)
@@ -280,6 +289,12 @@ def _with_clock(content: Mapping[str, Any]) -> tuple[Mapping[str, Any], Clock | 
     ]
     horizon = clock.number(content.get("horizon"), unit, "horizon")
     return {**content, "requests": of_requests, "horizon": horizon}, clock
+
+
+def _streets(content: Mapping[str, Any], units: Mapping[str, float]) -> dict[str, np.ndarray]:
+    """The matrices that a day has, in minutes and kilometres: of the depot, then of the requests in their order."""
+    size = len(content["requests"]) + 1
+    return {name: unit * matrix_of(content[name], name, size) for name, unit in units.items() if name in content}
 
 
 def _limits_of_some(vehicles: Sequence[Mapping[str, Any]], horizon: float, minutes: float) -> dict[str, np.ndarray]:
@@ -318,10 +333,19 @@ def _around(*places: np.ndarray) -> np.ndarray:
     return np.stack([low - wider, high + wider])
 
 
+def _direct_ways(day: Instance) -> tuple[np.ndarray, np.ndarray]:
+    """Minutes of each vehicle from a request's pickup to its drop-off, and back: `f[R, V]` each."""
+    way = MINUTES_PER_HOUR * day.detour / day.speed * np.linalg.norm(day.pickup - day.dropoff, axis=-1)[:, None]
+    if day.travel_time is None:
+        return way, way
+    out, back = (np.where(day.is_drone, way, row[1:, None]) for row in (day.travel_time[0], day.travel_time[:, 0]))
+    return out, back
+
+
 def unservable(named: NamedDay) -> dict[str, str]:
     """Requests that no vehicle can serve, even with nothing else to do and at the right place when they arrive: why."""
     day = jax.tree.map(np.asarray, named.instance)
-    way = MINUTES_PER_HOUR * day.detour / day.speed * np.linalg.norm(day.pickup - day.dropoff, axis=-1)[:, None]
+    way, back = _direct_ways(day)
     pickup = np.broadcast_to(np.maximum(day.arrival, day.pickup_earliest)[:, None], way.shape)
     dropoff = np.maximum(pickup + day.minutes_to_load + way, day.dropoff_earliest[:, None])
     limits = [  # what each vehicle comes to, the limit of it, and words
@@ -330,9 +354,9 @@ def unservable(named: NamedDay) -> dict[str, str]:
         (dropoff, day.dropoff_deadline[:, None], "it can't be dropped off before {}, and its deadline is {}"),
     ]
     if day.depot is not None:
-        limits[1] = (2 * way + day.stop_time, day.max_trip, "its trip is longer than every max_trip")
+        limits[1] = (way + back + day.stop_time, day.max_trip, "its trip is longer than every max_trip")
         limits.append(
-            (dropoff + day.stop_time + way, day.latest_return, "no vehicle is home before {}, after the horizon, {}")
+            (dropoff + day.stop_time + back, day.latest_return, "no vehicle is home before {}, after the horizon, {}")
         )
     can, found = np.broadcast_to(day.capacity > 0, way.shape), {}
     for reached, limit, words in limits:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from jaxvrp.envs.dispatch.problem.day_file import NamedDay
-from jaxvrp.envs.dispatch.problem.instance import MINUTES_PER_HOUR, Instance
+from jaxvrp.envs.dispatch.problem.instance import MINUTES_PER_HOUR, Instance, street_pace
 from jaxvrp.plausible import TINY, degrees, distant, extent, paces
 from jaxvrp.problems import Inspection
 
@@ -22,7 +22,10 @@ def inspect(day: NamedDay) -> Inspection:
     """Figures and warnings of a day, in kilometres and minutes."""
     instance = day.instance
     across, length = extent(_places(instance)), _horizon(instance)
-    pace = MINUTES_PER_HOUR / float((instance.speed / instance.detour).max())
+    by_vehicle = MINUTES_PER_HOUR * instance.detour / instance.speed
+    if instance.travel_time is not None:
+        by_vehicle = np.where(instance.is_drone, by_vehicle, street_pace(instance))
+    pace = float(by_vehicle.min())
     drive = f"{_km(across)}, in {_minutes(across * pace)} of {_minutes(length)}"
     return Inspection((f"the fastest vehicle crosses the area, {drive}",), tuple(_warnings(day, across, length)))
 

@@ -32,6 +32,7 @@ from jaxvrp.io.arrays import (
 from jaxvrp.io.arrays import from_origin as move_arrays
 from jaxvrp.io.limits import LEAST
 from jaxvrp.io.origin import FAR_IN_TIME, origin_of
+from jaxvrp.io.streets import check_streets, closed_streets
 
 FORMAT = "jaxvrp-dispatch-1"
 
@@ -72,6 +73,10 @@ class Instance(struct.PyTreeNode):
         travel_seed: `i32[]`, what `travel_noise` draws times of legs from, at least 0; None is 0.
         loading_time: `f[V]`, of loading at the depot, however many parcels; None is `stop_time`.
         home_by: `f[V]`, when each vehicle with a depot is home at the latest; None is the horizon.
+        travel_time: `f[R+1, R+1]`, minutes along streets from the depot (0) and each drop-off (1 + its request) to
+            each, closed (`jaxvrp.io.streets`): what vehicles that are no drones take, whatever their speed and detour.
+            None where all travel straight, as always without a depot.
+        travel_distance: `f[R+1, R+1]`, kilometres along these; None if only times are known.
     """
 
     arrival: Any
@@ -97,6 +102,8 @@ class Instance(struct.PyTreeNode):
     travel_seed: Any = None
     loading_time: Any = None
     home_by: Any = None
+    travel_time: Any = None
+    travel_distance: Any = None
 
     @property
     def minutes_to_load(self) -> Any:
@@ -143,7 +150,10 @@ SCHEMA: Schema = {
     "travel_seed": ArrayField(kind=int, optional=True),
     "loading_time": ArrayField("vehicles", optional=True),
     "home_by": ArrayField("vehicles", padding="first row", optional=True, origin="clock"),
+    "travel_time": ArrayField("places", ("places",), padding="first row", optional=True),
+    "travel_distance": ArrayField("places", ("places",), padding="first row", optional=True),
 }
+"""Places are the depot and the drop-offs; those of padding lie at the depot."""
 
 WORDS = FileWords(content="a day", entry="day", remedy="give a file that jaxvrp.envs.dispatch.save wrote")
 
@@ -176,7 +186,8 @@ def make_instance(
         depot: `[2]`, or None.
         others: `load` (1), `value` (1), `pickup_earliest`, `dropoff_earliest` (0), `detour` (1), `stop_time` (0),
             `turnaround` (0), `max_trip` (inf), `is_drone` (false), `area` (around the vehicles' starts, 5 km each way),
-            `travel_seed`, `loading_time`, `home_by` (none).
+            `travel_seed`, `loading_time`, `home_by`, `travel_time`, `travel_distance` (none). Travel times are closed:
+            a way that is quicker by way of another place is driven so, and a warning says how many are.
 
     Raises:
         ValueError: what is wrong, of which request or vehicle, and the remedy; see `check`.
@@ -188,6 +199,7 @@ def make_instance(
     of_requests = {"load": 1, "value": 1, "pickup_earliest": 0, "dropoff_earliest": 0}
     of_vehicles = {"detour": 1, "stop_time": 0, "turnaround": 0, "max_trip": np.inf, "is_drone": 0}
     lacking = ("travel_seed", "loading_time", "home_by")
+    streets = {name: others.pop(name, None) for name in ("travel_time", "travel_distance")}
     unknown = sorted(others.keys() - of_requests.keys() - of_vehicles.keys() - {"area", *lacking})
     if unknown:
         raise ValueError(f"a day has no field '{unknown[0]}'; give those of jaxvrp.envs.dispatch.Instance")
@@ -208,6 +220,7 @@ def make_instance(
     optional = {"depot": depot, **{name: others.get(name) for name in lacking}}
     given = {name: value for name, value in optional.items() if value is not None}
     values |= {n: np.broadcast_to(v, (vehicles,)) if SCHEMA[n].axis else v for n, v in given.items()}
+    values |= closed_streets(*streets.values(), requests + 1)
     schema = {name: field for name, field in SCHEMA.items() if name in values}
     arrays = number_arrays(values, "a day")
     instance = Instance(**stored_arrays(schema, arrays, "has a fraction; loads are counted in whole numbers"))
@@ -229,7 +242,8 @@ def check(instance: Instance) -> None:
         raise ValueError(
             f"a day of {counts['requests']} requests; with {counts['vehicles']} vehicles, give up to {most}"
         )
-    check_shapes(schema_of(SCHEMA, instance), instance, counts)
+    check_shapes(schema_of(SCHEMA, instance), instance, {**counts, "places": counts["requests"] + 1})
+    check_streets(instance.travel_time, instance.travel_distance, counts["requests"] + 1)
     instance = jax.tree.map(np.asarray, instance)
     _check_fleet(instance)
     _check_requests(instance)
@@ -271,7 +285,7 @@ def _refuse_trips(instance: Instance) -> None:
     remedy = "of trips from a depot, and there is none; leave it out, or give a depot"
     refuse_where(instance.turnaround > 0, f"turnaround of vehicle {{}} is {remedy}")
     refuse_where(np.isfinite(instance.max_trip), f"max_trip of vehicle {{}} is {remedy}")
-    for name in ("loading_time", "home_by"):
+    for name in ("loading_time", "home_by", "travel_time"):
         if getattr(instance, name) is not None:
             raise ValueError(f"{name} is {remedy}")
 
@@ -324,6 +338,45 @@ def requests_known(instance: Instance) -> tuple[int, int]:
     return int(exists.sum()) - later, later
 
 
+def minutes_on_trip(instance: Instance, v: int, origin: int, target: int) -> float:
+    """Minutes of vehicle v, on average, between places of one day of NumPy arrays with a depot.
+
+    Place 0 is the depot, 1 + r the drop-off of request r.
+    """
+    if instance.travel_time is not None and not instance.is_drone[v]:
+        return float(instance.travel_time[origin, target])
+    a, b = (instance.dropoff[place - 1] if place else instance.depot for place in (origin, target))
+    return MINUTES_PER_HOUR * float(instance.detour[v] / instance.speed[v]) * math.dist(a, b)
+
+
+def with_streets(instance: Instance) -> Instance:
+    """The same day with a depot, its straight ways as a matrix where it has none; NumPy or JAX arrays, no leading axes.
+
+    These are the ways of its first vehicle that is no drone.
+    """
+    if instance.travel_time is not None:
+        return instance
+    pace = MINUTES_PER_HOUR * instance.detour / instance.speed
+    return instance.replace(travel_time=_straight(instance) * pace[instance.is_drone.argmin()])
+
+
+def street_pace(instance: Instance) -> Any:
+    """`f[]`, minutes along streets for a straight kilometre, on average, of one day that has them."""
+    xp = np if isinstance(instance.load, np.ndarray) else jnp
+    exists = xp.concatenate([xp.ones(1, bool), instance.load > 0])
+    is_way = exists[:, None] & exists
+    kilometres = xp.where(is_way, _straight(instance), 0.0).sum()
+    return xp.where(is_way, instance.travel_time, 0.0).sum() / (kilometres + (kilometres == 0))
+
+
+def _straight(instance: Instance) -> Any:
+    """`f[R+1, R+1]`, straight kilometres between the depot and the drop-offs."""
+    xp = np if isinstance(instance.dropoff, np.ndarray) else jnp
+    places = xp.concatenate([instance.depot[None], instance.dropoff])
+    gap = places[:, None] - places
+    return (gap * gap).sum(axis=-1) ** 0.5
+
+
 def slack_of(instance: Instance) -> Any:
     """`f[...]`, minutes that are granted on every comparison of times.
 
@@ -363,7 +416,8 @@ def pad(instance: Instance, max_requests: int, num_vehicles: int) -> Instance:
             f"a day of {instance.max_requests} requests and {instance.num_vehicles} vehicles does not fit into "
             f"max_requests {max_requests} and {num_vehicles} vehicles; make the environment with at least its sizes"
         )
-    return pad_arrays(schema_of(SCHEMA, instance), instance, {"requests": max_requests, "vehicles": num_vehicles})
+    lengths = {"requests": max_requests, "vehicles": num_vehicles, "places": max_requests + 1}
+    return pad_arrays(schema_of(SCHEMA, instance), instance, lengths)
 
 
 def void_vehicles_beyond(instance: Instance, count: jax.Array) -> Instance:
@@ -387,7 +441,12 @@ def void_requests_beyond(instance: Instance, count: jax.Array) -> Instance:
 
 
 def stack(instances: Sequence[Instance]) -> Instance:
-    """A batch `[E]` of days of any sizes, padded to the largest, as NumPy arrays."""
+    """A batch `[E]` of days of any sizes, padded to the largest, as NumPy arrays.
+
+    If one has streets, straight ways of the others are written as matrices, too; distances are left out.
+    """
+    if any(instance.travel_time is not None for instance in instances):
+        instances = [with_streets(instance).replace(travel_distance=None) for instance in instances]
     if any(instance.travel_seed is not None for instance in instances):
         instances = [i if i.travel_seed is not None else i.replace(travel_seed=np.int32(0)) for i in instances]
     return stack_arrays(schema_of(SCHEMA, instances[0]), instances)

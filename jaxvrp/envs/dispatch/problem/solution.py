@@ -11,7 +11,13 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from jaxvrp.envs.dispatch.problem.instance import MINUTES_PER_HOUR, Instance, latest_return_of, slack_of
+from jaxvrp.envs.dispatch.problem.instance import (
+    MINUTES_PER_HOUR,
+    Instance,
+    latest_return_of,
+    minutes_on_trip,
+    slack_of,
+)
 
 
 class Stop(NamedTuple):
@@ -183,7 +189,7 @@ def place_of(day: Instance, stop: Stop) -> np.ndarray:
 
 
 def minutes_between(day: Instance, v: int, a: np.ndarray, b: np.ndarray) -> float:
-    """How long a vehicle takes from a place to another one, on average."""
+    """How long a vehicle without a depot takes from a place to another one, on average."""
     return MINUTES_PER_HOUR * float(day.detour[v] / day.speed[v]) * math.dist(a, b)
 
 
@@ -226,7 +232,7 @@ def _check_trips(day: Instance, v: int, stops: list[Stop], factors: Iterator[flo
     travel, free, tolerance = 0.0, 0.0, findings.tolerance
     for trip in sorted({stop.trip for stop in stops}):
         on_trip = [stop for stop in stops if stop.trip == trip]
-        where, here = f"vehicle {v}, trip {trip}", np.asarray(day.depot)
+        where, here = f"vehicle {v}, trip {trip}", 0
         loads = on_trip[0].departs
         leaves = time = loads + float(day.minutes_to_load[v])
         if loads < free - tolerance:
@@ -237,15 +243,15 @@ def _check_trips(day: Instance, v: int, stops: list[Stop], factors: Iterator[flo
         if aboard > day.capacity[v] or (day.is_drone[v] and len(on_trip) > 1):
             findings.add("capacity", where)
         for stop in on_trip:
-            way = minutes_between(day, v, here, place_of(day, stop)) * next(factors)
+            way = minutes_on_trip(day, v, here, 1 + stop.request) * next(factors)
             left, ended, before = time, stop.start + float(day.stop_time[v]), aboard
-            here, travel, time = place_of(day, stop), travel + way, max(time + way, _earliest(day, stop))
+            here, travel, time = 1 + stop.request, travel + way, max(time + way, _earliest(day, stop))
             aboard -= int(day.load[stop.request])
             findings.legs.append(Leg(v, stop, left, _arrival(day, stop, left + way), ended, before, aboard))
             if abs(stop.start - time) > tolerance or abs(stop.departs - loads) > tolerance:
                 findings.add("time", f"{where}, request {stop.request}")
             time += float(day.stop_time[v])
-        way = minutes_between(day, v, here, np.asarray(day.depot)) * next(factors)
+        way = minutes_on_trip(day, v, here, 0) * next(factors)
         findings.legs.append(Leg(v, None, time, time + way, time + way, aboard, aboard))
         travel, time = travel + way, time + way
         if time - leaves > day.max_trip[v] + tolerance:

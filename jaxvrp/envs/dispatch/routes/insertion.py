@@ -14,7 +14,17 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from jaxvrp.envs.dispatch.routes.plans import DEADLINE, LOAD, Plans, Prepared, Request, at_position, distance
+from jaxvrp.envs.dispatch.routes.plans import (
+    DEADLINE,
+    LOAD,
+    Plans,
+    Prepared,
+    Request,
+    at_position,
+    distance,
+    located,
+    minutes_of_all,
+)
 from jaxvrp.envs.dispatch.routes.schedule import (
     Positions,
     followed_by,
@@ -111,10 +121,10 @@ def _first(condition: jax.Array) -> jax.Array:
 
 
 def _fit(prepared: Prepared, at: Positions, place: jax.Array, earliest: jax.Array, deadline: jax.Array) -> _Fit:
-    """A stop at `place` (`f32[2]`) at each position."""
-    pace, stop_time = prepared.pace[:, None], prepared.fleet.stop_time[:, None]
-    way_there = distance(at.before, place[:, None, None]) * pace
-    way_on = jnp.where(at.leads_on, distance(at.after, place[:, None, None]) * pace, 0.0)
+    """A stop at `place` (`f32[2]`, along streets as of `located`) at each position."""
+    stop_time, place = prepared.fleet.stop_time[:, None], place[:, None, None]
+    way_there = minutes_of_all(prepared, at.before, place)
+    way_on = jnp.where(at.leads_on, minutes_of_all(prepared, place, at.after), 0.0)
     begin = jnp.maximum(earliest, at.leave + way_there)
     reach = begin + stop_time + way_on
     fits = at.legal & (begin <= deadline + prepared.slack) & (reach <= at.latest + prepared.slack)
@@ -125,7 +135,8 @@ def _offer_deliveries(prepared: Prepared, plans: Plans, request: Request) -> Off
     """A drop-off at one position of the trip that has not left; the trip waits for the parcel."""
     instance, at = prepared.fleet, positions(prepared, plans, request.released)
     assert at.shifted is not None
-    fit = _fit(prepared, at, request.dropoff, request.dropoff_earliest, request.dropoff_deadline)
+    place = located(prepared, request.dropoff, 1.0 + request.index)
+    fit = _fit(prepared, at, place, request.dropoff_earliest, request.dropoff_deadline)
     planned = jnp.where(instance.is_drone, 0.0, -jnp.sum(plans.stops[LOAD], axis=-1))
     has_room = (planned + request.load <= prepared.capacity) & (plans.num_stops < plans.start.shape[-1])
     possible = fit.fits & has_room[:, None] & request.exists

@@ -21,8 +21,11 @@ from jaxvrp.envs.dispatch.routes.plans import (
     Begun,
     Plans,
     Prepared,
-    distance,
+    depot_of,
     drifted,
+    located,
+    minutes_of_all,
+    places_of,
     without_first,
 )
 from jaxvrp.envs.dispatch.routes.schedule import index_of
@@ -105,21 +108,21 @@ def drive(prepared: Prepared, plans: Plans, until: jax.Array) -> Drive:
         if instance.depot is not None:
             time, expected = jnp.maximum(time, released), jnp.maximum(expected, released)
             loaded = jnp.where(loads, time, before.loaded)
-            place = jnp.where(loads, instance.depot[:, None], place)
+            place = jnp.where(loads, depot_of(prepared, 1), place)
             time, expected = (jnp.where(loads, free + instance.minutes_to_load, free) for free in (time, expected))
-        arrival, minutes, expected = _leg(prepared, place, stop[:2], factor, time, expected, until)
+        there = places_of(prepared, stop)
+        arrival, minutes, expected = _leg(prepared, place, there, factor, time, expected, until)
         start, expected_start = jnp.maximum(stop[EARLIEST], arrival), jnp.maximum(stop[EARLIEST], expected)
         time, expected = start + instance.stop_time, expected_start + instance.stop_time
         home, home_minutes = jnp.zeros_like(time), jnp.zeros_like(time)
         if instance.depot is not None:
-            depot = instance.depot[:, None]
-            home, home_minutes, back = _leg(prepared, stop[:2], depot, home_factor, time, expected, until)
+            home, home_minutes, back = _leg(prepared, there, depot_of(prepared, 1), home_factor, time, expected, until)
             time = jnp.where(ends_trip, home + instance.turnaround, time)
             expected = jnp.where(ends_trip, back + instance.turnaround, expected)
-        after = _Carry(stop[:2], time, expected, loaded)
+        after = _Carry(there, time, expected, loaded)
         after = jax.tree.map(lambda new, old: jnp.where(present, new, old), after, before)
         return after, {
-            "origin": place,
+            "origin": place[:2],
             "departs": loaded,
             "minutes": minutes,
             "arrival": arrival,
@@ -133,7 +136,8 @@ def drive(prepared: Prepared, plans: Plans, until: jax.Array) -> Drive:
 
     is_out = under_way.count > 0
     first = jnp.where(is_out, under_way.left, plans.free)
-    begin = _Carry(jnp.where(is_out, under_way.origin, plans.place), first, first, first)
+    place = located(prepared, jnp.where(is_out, under_way.origin, plans.place), 0.0)
+    begin = _Carry(place, first, first, first)
     columns = (stops, present, loads, ends_trip, released, factor, home_factor)
     by_column = jax.tree.map(lambda values: jnp.moveaxis(values, -1, 0), columns)
     driven = jax.lax.scan(serve, begin, by_column)[1]
@@ -151,7 +155,7 @@ def _leg(
     until: jax.Array,
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """When a leg ends, its minutes, and when it is expected to end, at `until`; all `f32[V]`."""
-    planned = distance(origin, target) * prepared.pace
+    planned = minutes_of_all(prepared, origin, target)
     minutes = planned * factor
     arrival = leaves + minutes
     return arrival, minutes, jnp.where(arrival <= until, arrival, jnp.maximum(expected + planned, until))

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from jaxvrp.envs.dispatch.problem.instance import MINUTES_PER_HOUR, Instance, slack_of
+from jaxvrp.envs.dispatch.problem.instance import MINUTES_PER_HOUR, Instance, slack_of, street_pace
 from jaxvrp.envs.dispatch.routes.noise import Factors, Lateness, UnderWay, factors
 from jaxvrp.rows import entries_at, rows_at
 
@@ -64,7 +64,7 @@ class Prepared(struct.PyTreeNode):
 
     Attributes:
         fleet: the day without its requests.
-        pace: `f32[V]`, minutes for a straight kilometre, as planned.
+        pace: `f32[V]`, minutes for a straight kilometre, as planned; along streets, on average.
         capacity: `f32[V]`.
         table: `f32[R, 11]`, the numbers of each request, see `COLUMNS`.
         num_requests: `i32[]`, without padding.
@@ -111,11 +111,13 @@ def prepare(instance: Instance, travel_noise: float = 0.0, reserve: float | jax.
     columns = [instance.arrival[:, None], instance.pickup, instance.dropoff, jnp.stack(numbers, axis=1)]
     of_requests = dict.fromkeys((*COLUMNS, "load"))
     pace, drawn = MINUTES_PER_HOUR * instance.detour / instance.speed, None
+    if instance.travel_time is not None:
+        pace = jnp.where(instance.is_drone, pace, street_pace(instance))
     if travel_noise > 0:
         drawn = factors(instance, travel_noise, reserve)
         pace = pace * drawn.planned
     return Prepared(
-        fleet=instance.replace(**of_requests),
+        fleet=instance.replace(**of_requests, travel_distance=None),
         pace=pace,
         capacity=instance.capacity.astype(jnp.float32),
         table=jnp.concatenate(columns, axis=1),
@@ -192,6 +194,53 @@ def distance(a: jax.Array, b: jax.Array) -> jax.Array:
     return jnp.sqrt(gap[0] * gap[0] + gap[1] * gap[1])
 
 
+def located(prepared: Prepared, place: jax.Array, number: jax.Array | float) -> jax.Array:
+    """Places (`f32[2, ...]`) as `minutes` needs them: along streets with their numbers in the matrix, `f32[3, ...]`."""
+    if prepared.fleet.travel_time is None:
+        return place
+    row = jnp.broadcast_to(jnp.asarray(number, jnp.float32), place.shape[1:])
+    return jnp.concatenate([place, row[None]])
+
+
+def places_of(prepared: Prepared, stops: jax.Array) -> jax.Array:
+    """Where stops (`f32[7, ...]`) are, `f32[2, ...]`; along streets as of `located`."""
+    return located(prepared, stops[:2], 1.0 + stops[REQUEST])
+
+
+def depot_of(prepared: Prepared, axes: int) -> jax.Array:
+    """Where the depot is, `f32[2, 1, ...]` with so many axes of length 1; along streets as of `located`."""
+    depot = prepared.fleet.depot
+    assert depot is not None
+    return located(prepared, depot.reshape(2, *[1] * axes), 0.0)
+
+
+def along_streets(prepared: Prepared, origin: jax.Array, target: jax.Array) -> jax.Array:
+    """Minutes along streets between places by their numbers, `f32[...]` or `i32[...]`, as planned: `f32[...]`."""
+    streets = prepared.fleet.travel_time
+    number = origin.astype(jnp.int32) * streets.shape[-1] + target.astype(jnp.int32)
+    way = jnp.take(streets.ravel(), number, mode="clip")
+    return way if prepared.factors is None else way * prepared.factors.planned
+
+
+def minutes(
+    prepared: Prepared, origin: jax.Array, target: jax.Array, pace: jax.Array, is_drone: jax.Array
+) -> jax.Array:
+    """Minutes between places, as planned, of vehicles with such a pace: `f32[...]`.
+
+    Places are as of `located`; drones go straight.
+    """
+    straight = distance(origin, target) * pace
+    if prepared.fleet.travel_time is None:
+        return straight
+    return jnp.where(is_drone, straight, along_streets(prepared, origin[2], target[2]))
+
+
+def minutes_of_all(prepared: Prepared, origin: jax.Array, target: jax.Array) -> jax.Array:
+    """The same of each vehicle, `f32[V, ...]`; the axis after that of the coordinates is that of vehicles."""
+    shape = (-1, *[1] * (max(origin.ndim, target.ndim) - 2))
+    return minutes(prepared, origin, target, prepared.pace.reshape(shape), prepared.fleet.is_drone.reshape(shape))
+
+
 def begin(prepared: Prepared, max_stops: int) -> Plans:
     """No plans: all vehicles wait at their start, or at the depot."""
     instance, under_way = prepared.fleet, None
@@ -219,9 +268,7 @@ def begin(prepared: Prepared, max_stops: int) -> Plans:
 
 def way_home(prepared: Prepared, plans: Plans) -> jax.Array:
     """`f32[V, S]`, minutes from each stop to the depot."""
-    depot = prepared.fleet.depot
-    assert depot is not None
-    return distance(plans.stops[:2], depot[:, None, None]) * prepared.pace[:, None]
+    return minutes_of_all(prepared, places_of(prepared, plans.stops), depot_of(prepared, 2))
 
 
 def loads_at(plans: Plans) -> jax.Array:

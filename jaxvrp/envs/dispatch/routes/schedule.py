@@ -13,8 +13,11 @@ from jaxvrp.envs.dispatch.routes.plans import (
     Plans,
     Prepared,
     at_position,
-    distance,
+    depot_of,
     loads_at,
+    located,
+    minutes_of_all,
+    places_of,
     way_home,
 )
 
@@ -24,7 +27,7 @@ class Positions(struct.PyTreeNode):
 
     Attributes:
         legal: whether a stop may be inserted there.
-        before, after: `f32[2, V, S + 1]`, the places between which it would be.
+        before, after: `f32[2, V, S + 1]`, the places between which it would be, along streets as of `located`.
         leave: when the vehicle can leave `before`.
         leads_on: whether there is anything to go to `after`.
         arc: minutes from `before` to `after`, 0 where there is nothing.
@@ -88,9 +91,10 @@ def positions(prepared: Prepared, plans: Plans, released: jax.Array | None = Non
     instance, stop_time = prepared.fleet, prepared.fleet.stop_time[:, None]
     vehicles, size = plans.start.shape
     index, count = index_of(size + 1), plans.num_stops[:, None]
-    places = plans.stops[:2]
-    nothing = jnp.zeros((2, vehicles, 1), jnp.float32)
-    before, after = followed_by(plans.place, places), jnp.concatenate([places, nothing], axis=-1)
+    places = places_of(prepared, plans.stops)
+    nothing = jnp.zeros((places.shape[0], vehicles, 1), jnp.float32)
+    before = followed_by(located(prepared, plans.place, 0.0), places)
+    after = jnp.concatenate([places, nothing], axis=-1)
     deadline = plans.stops[DEADLINE]
     if prepared.factors is not None:
         deadline = jnp.where(plans.present, jnp.maximum(deadline, plans.start), deadline)
@@ -99,7 +103,7 @@ def positions(prepared: Prepared, plans: Plans, released: jax.Array | None = Non
     if instance.depot is not None:
         before, after, legal = _between_trips(prepared, plans, before, after)
         leads_on = index <= count
-    arc = jnp.where(leads_on, distance(before, after) * prepared.pace[:, None], 0.0)
+    arc = jnp.where(leads_on, minutes_of_all(prepared, before, after), 0.0)
     path = sums(jnp.where(leads_on & (index > 0), arc + stop_time, 0.0))
     leave, shifted = followed_by(plans.free, plans.start + stop_time), None
     end = jnp.full((vehicles, 1), jnp.inf, jnp.float32)
@@ -128,9 +132,7 @@ def _between_trips(
     A vehicle has one trip ahead. A drone makes one for each parcel, in the order in which it got them, so that only the
     last position is legal.
     """
-    instance = prepared.fleet
-    assert instance.depot is not None
-    depot, is_drone = instance.depot[:, None, None], instance.is_drone[:, None]
+    depot, is_drone = depot_of(prepared, 2), prepared.fleet.is_drone[:, None]
     index, count = index_of(before.shape[-1]), plans.num_stops[:, None]
     before = jnp.where(is_drone | (index == 0), depot, before)
     after = jnp.where(is_drone | (index >= count), depot, after)

@@ -7,6 +7,7 @@ import numpy as np
 import jaxvrp
 from jaxvrp.envs.dispatch import make_instance, stack
 from jaxvrp.envs.dispatch.problem.instance import pad
+from jaxvrp.io.streets import closed
 
 REQUESTS, FLEET, STOPS, ZONES = 10, 3, 8, 2
 SIZES = {"max_requests": REQUESTS, "max_stops": STOPS, "travel_price": 0.02}
@@ -84,6 +85,14 @@ def parcel_day(rng, requests=None, vehicles=FLEET):
         horizon=5 * REQUESTS + 20.0,
         area=[[-9, -9], [9, 9]],
     )
+
+
+def street_day(rng, requests=None, vehicles=FLEET):
+    """As `parcel_day`, with streets that take up to four times as long in one direction as in the other."""
+    day = parcel_day(rng, requests, vehicles)
+    count = day.max_requests + 1
+    time = closed(rng.uniform(4, 16, (count, count)) * (1 - np.eye(count)))[0]
+    return day.replace(travel_time=time)
 
 
 DAYS = {"ride_pooling": ride_day, "same_day": parcel_day}

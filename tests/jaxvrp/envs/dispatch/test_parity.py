@@ -8,7 +8,19 @@ import numpy as np
 import pytest
 
 from benchmarks.reference.dispatch import NumpyDispatch, NumpyNoisyDispatch
-from tests.jaxvrp.envs.dispatch.small_days import COUNT, DAYS, ENVS, FLEET, NOISY, STOPS, ZONES, each, padded, play
+from tests.jaxvrp.envs.dispatch.small_days import (
+    COUNT,
+    DAYS,
+    ENVS,
+    FLEET,
+    NOISY,
+    STOPS,
+    ZONES,
+    each,
+    padded,
+    play,
+    street_day,
+)
 
 COMPARED = 24
 """Of the days that are played."""
@@ -55,12 +67,19 @@ def made(env, day, states, i):
     )
 
 
+PLAYED = {
+    **{name: (env, DAYS[name]) for name, env in ENVS.items()},
+    "streets": (ENVS["same_day"].replace(travel="matrix"), street_day),
+}
+
+
 @pytest.mark.parametrize("noise", [{}, NOISY], ids=["exact", "noise"])
-@pytest.mark.parametrize("scenario", ENVS)
-def test_every_step_agrees_with_the_reference(scenario, noise):
-    env, rng = ENVS[scenario].replace(**noise), np.random.default_rng(3)
+@pytest.mark.parametrize("name", PLAYED)
+def test_every_step_agrees_with_the_reference(name, noise):
+    (env, day_of), rng = PLAYED[name], np.random.default_rng(3)
+    env = env.replace(**noise)
     days = [
-        DAYS[scenario](rng, requests=int(rng.integers(0, 11)) if i % 6 == 5 else None, vehicles=2 if i % 5 == 4 else 3)
+        day_of(rng, requests=int(rng.integers(0, 11)) if i % 6 == 5 else None, vehicles=2 if i % 5 == 4 else 3)
         for i in range(COUNT)
     ]
     batch = padded([day.replace(travel_seed=np.int32(i)) for i, day in enumerate(days)] if noise else days)
@@ -69,15 +88,15 @@ def test_every_step_agrees_with_the_reference(scenario, noise):
     static = jax.device_get(jax.vmap(env.static_entities)(jax.tree.map(lambda leaf: leaf[0], states)))
     for i, day in enumerate(each(batch)[:COMPARED]):
         reference = made(env, day, states, i)
-        for name, planes in reference.static_entities().items():
-            np.testing.assert_allclose(static[name][i], planes, 1e-4, 1e-5, err_msg=name)
+        for kind, planes in reference.static_entities().items():
+            np.testing.assert_allclose(static[kind][i], planes, 1e-4, 1e-5, err_msg=kind)
         reward, step = 0.0, 0
         while True:
-            for name, wanted in shown(reference, reward).items():
-                if reference.done and name.startswith(("entities", "observation", "mask/vehicle")):
+            for what, wanted in shown(reference, reward).items():
+                if reference.done and what.startswith(("entities", "observation", "mask/vehicle")):
                     continue
-                got, closeness = seen[name][step, i], 1e-4 if name.startswith(("entities", "observation")) else 1e-3
-                np.testing.assert_allclose(got, wanted, 1e-5, closeness, err_msg=f"{name}, day {i}, step {step}")
+                got, closeness = seen[what][step, i], 1e-4 if what.startswith(("entities", "observation")) else 1e-3
+                np.testing.assert_allclose(got, wanted, 1e-5, closeness, err_msg=f"{what}, day {i}, step {step}")
             if reference.done:
                 break
             reward = reference.step(

@@ -1,0 +1,159 @@
+"""Vehicles of a depot along streets: asymmetric matrices, against straight lines, the check and brute force."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxvrp
+from jaxvrp.envs.dispatch import driven_stops, leg_factors, load, make_instance, pad, save, solution_report, stack
+from jaxvrp.envs.dispatch.baselines.hindsight import TRAVEL_PRICE
+from jaxvrp.envs.dispatch.baselines.known_day import search_day
+from jaxvrp.envs.dispatch.baselines.search import replanned
+from jaxvrp.envs.dispatch.problem.day_file import FORMAT, parse_day, unservable
+from jaxvrp.envs.dispatch.problem.instance import as_float32, with_streets
+from jaxvrp.io.streets import closed
+from tests.jaxvrp.envs.dispatch.small_days import COUNT, ENVS, each, padded, parcel_day, play, street_day
+
+ALONG = ENVS["same_day"].replace(travel="matrix")
+WAYS = [[0.0, 2.0, 5.0], [3.0, 0.0, 4.0], [4.0, 1.0, 0.0]]
+SMALL = {
+    "arrival": [0, 0],
+    "dropoff": [[1, 0], [2, 0]],
+    "dropoff_deadline": [50, 50],
+    "capacity": [9],
+    "speed": 30,
+    "horizon": 100,
+    "depot": [0, 0],
+}
+SIZES = {"scenario": "same_day", "num_vehicles": 1, "num_drones": 0, "max_stops": 6}
+
+
+def days(day_of=street_day):
+    rng = np.random.default_rng(3)
+    return [day_of(rng) for _ in range(COUNT)]
+
+
+def test_the_matrix_is_driven_in_its_direction():
+    env = jaxvrp.make("dispatch", **SIZES, max_requests=2, travel="matrix")
+    state, _ = jax.jit(env.reset_to)(make_instance(**SMALL, travel_time=WAYS))
+    np.testing.assert_allclose(state.offers.added, [2 + 3])
+    for _ in range(2):
+        state, timestep = jax.jit(env.step)(state, {"dispatcher": jnp.array([1], jnp.int32)})
+    # The first parcel has been loaded, so the second is another trip: 0 -> 2 -> 0 is 5 + 4.
+    assert timestep.done and float(timestep.metrics["travel"]) == pytest.approx(2 + 3 + 5 + 4)
+
+
+def test_straight_ways_as_a_matrix_give_the_same_days():
+    alike = [day.replace(speed=0 * day.speed + 30, detour=0 * day.detour + 1) for day in days(parcel_day)]
+    batches = (ENVS["same_day"], alike), (ALONG, [with_streets(day) for day in alike])
+    straight, along = (jax.device_get(play(env, padded(each), jax.random.key(1), 0.1)) for env, each in batches)
+    for name in ("reward", "action_mask", "observation", "entities", "metrics"):
+        both = (jax.tree.leaves(getattr(played[0][1], name)) for played in (straight, along))
+        for line, street in zip(*both, strict=True):
+            np.testing.assert_allclose(line, street, rtol=1e-4, atol=2e-4, err_msg=name)
+
+
+@pytest.mark.parametrize("noise", [{}, {"travel_noise": 0.6}], ids=["exact", "noise"])
+def test_the_check_agrees_with_what_was_driven(noise):
+    env, batch = ALONG.replace(**noise), padded([day.replace(travel_seed=np.int32(i)) for i, day in enumerate(days())])
+    (_, timesteps), actions = jax.device_get(play(env, batch, jax.random.key(1), 0.0))
+    wrong = 0
+    for i, day in enumerate(each(batch)[:12]):
+        stops = driven_stops(env, day, {"dispatcher": actions["dispatcher"][:, i]})
+        report = solution_report(day, stops, factors=leg_factors(env, day))
+        assert report.feasible, report.summary()
+        np.testing.assert_allclose(report.travel.sum(), timesteps.metrics["travel"][-1, i], rtol=1e-4)
+        back = solution_report(day.replace(travel_time=day.travel_time.T), stops, factors=leg_factors(env, day))
+        wrong += not back.feasible
+    assert wrong > 6
+
+
+@pytest.mark.parametrize("windows", [False, True])
+def test_the_search_finds_the_best_of_all_orders(windows):
+    env, missed = jaxvrp.make("dispatch", **SIZES, max_requests=6, travel="matrix"), 0
+    for number in range(3):
+        rng = np.random.default_rng(number)
+        day = make_instance(
+            np.zeros(6),
+            rng.normal(0, 3, (6, 2)),
+            np.full(6, 300.0),
+            dropoff_earliest=0.01 * windows,
+            depot=[0, 0],
+            capacity=[9],
+            speed=30,
+            horizon=400,
+            travel_time=closed(rng.uniform(2, 20, (7, 7)) * (1 - np.eye(7)))[0],
+        )
+        *_, found = search_day(env, day, jax.random.key(0), 0.5)
+        report = solution_report(day, list(found.episode().states.stops))
+        tours = ((0, *order, 0) for order in itertools.permutations(range(1, 7)))
+        best = min(sum(day.travel_time[way] for way in itertools.pairwise(tour)) for tour in tours)
+        travel = report.travel.sum()
+        assert report.feasible and report.served.all() and travel >= best * (1 - 1e-5)
+        assert found.cost == pytest.approx(TRAVEL_PRICE * travel - 6.0, abs=1e-4)
+        missed += travel > best * (1 + 1e-4)
+    # With windows parcels move one by one, each to its cheapest place: such a search can end beside the best tour.
+    assert missed <= windows
+
+
+def test_what_has_not_begun_is_planned_again_along_streets():
+    batch = padded(days())
+    states, _ = jax.tree.map(lambda leaf: leaf[5], play(ALONG, batch, jax.random.key(3), 0.0)[0])
+    before, after = (
+        replanned(states.prepared, states.plans, jax.random.key(0), rounds=rounds).travel for rounds in (0, 60)
+    )
+    assert (after.sum(axis=-1) <= before.sum(axis=-1) + 1e-3).all() and after.sum() < 0.99 * before.sum()
+
+
+def test_files_hold_matrices_and_padding_lies_at_the_depot(tmp_path):
+    day = street_day(np.random.default_rng(0))
+    save(tmp_path / "day.npz", day)
+    np.testing.assert_array_equal(load(tmp_path / "day.npz").travel_time, day.travel_time)
+    larger = pad(day, day.max_requests + 2, 5)
+    np.testing.assert_array_equal(larger.travel_time[-2:, :3], np.tile(day.travel_time[0, :3], (2, 1)))
+    mixed = stack([day, parcel_day(np.random.default_rng(1))])
+    assert mixed.travel_time.shape == (2, day.max_requests + 1, day.max_requests + 1)
+
+
+def test_matrices_in_a_day_file_are_in_its_units():
+    requests = [{"arrival": 0, "dropoff": [1000, 0], "dropoff_deadline": 900}, {"arrival": 0, "dropoff": [2000, 0]}]
+    content = {
+        "format": FORMAT,
+        "units": {"length": "m", "time": "s"},
+        "horizon": 6000,
+        "depot": [0, 0],
+        "vehicles": [{"speed": 30, "capacity": 5}],
+        "requests": requests,
+        "travel_time": [[0, 120, 300], [180, 0, 240], [240, 60, 0]],
+        "travel_distance": [[0, 1500, 2500], [1500, 0, 1200], [2500, 1200, 0]],
+    }
+    day = parse_day(content)
+    np.testing.assert_allclose(day.instance.travel_time[0], [0, 2, 5])
+    np.testing.assert_allclose(day.instance.travel_distance[1], [1.5, 0, 1.2])
+    assert unservable(day) == {}
+    late = parse_day({**content, "travel_time": [[0, 960, 999], [180, 0, 240], [240, 60, 0]]})
+    assert "dropped off before 960" in unservable(late)["request_0"]
+    with pytest.raises(ValueError, match=r"travel_time has 2 rows; it needs 3"):
+        parse_day({**content, "travel_time": [[0, 1], [1, 0]]})
+
+
+def test_streets_without_a_depot_and_where_vehicles_drive_straight_are_refused():
+    rides = {name: value for name, value in SMALL.items() if name != "depot"}
+    with pytest.raises(ValueError, match="travel_time is of trips from a depot"):
+        make_instance(**rides, pickup=[[0, 0], [0, 1]], travel_time=WAYS)
+    with pytest.raises(ValueError, match="make it with travel='matrix'"):
+        jaxvrp.make("dispatch", **SIZES, max_requests=2).reset_to(make_instance(**SMALL, travel_time=WAYS))
+
+
+def test_generated_streets_are_those_of_the_straight_day_and_a_detour():
+    envs = [jaxvrp.make("dispatch", scenario="same_day", max_requests=20, travel=way) for way in ("straight", "matrix")]
+    straight, along = (env.generate(jax.random.key(3)) for env in envs)
+    np.testing.assert_array_equal(straight.dropoff, along.dropoff)
+    line = np.asarray(with_streets(straight.replace(detour=jnp.ones_like(straight.detour))).travel_time)
+    time = np.asarray(along.travel_time)
+    assert (time >= line - 1e-4).all() and (time <= 2.0 * line + 1e-4).all()
+    assert np.abs(time - time.T).max() > 0.05 * time.max() and closed(time)[2] == 0
+    assert as_float32(jax.device_get(along)).travel_time.dtype == jnp.float32
