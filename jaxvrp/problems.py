@@ -15,6 +15,8 @@ from jaxvrp.orders.geojson import ENDING as GEOJSON
 from jaxvrp.orders.geojson import write_geojson
 from jaxvrp.orders.orders import Case
 from jaxvrp.orders.visits import sheets_to_drive_by, write_table
+from jaxvrp.orders.vroom_plan import ENDING as VROOM
+from jaxvrp.orders.vroom_plan import write_vroom
 
 OF_VISITS = {".csv": write_table, GEOJSON: write_geojson}
 """What writes the visits of a plan, by the ending of a file."""
@@ -131,10 +133,15 @@ class Problems(abc.ABC, Generic[Problem]):
     def write_plan(self, problem: Problem, path: str | os.PathLike, plan: Mapping[str, Any]) -> None:
         """Write a plan, by the ending of the path; of one with `visits`, `.csv` has these, `.geojson` tours in degrees.
 
+        `.vroom.json` is VROOM's output.
+
         Raises:
-            ValueError: another ending.
+            ValueError: another ending, or one that cannot say the plan.
             OSError: the file cannot be written.
         """
+        if Path(path).name.lower().endswith(VROOM):
+            write_vroom(path, plan)
+            return
         of_visits = OF_VISITS.get(Path(path).suffix.lower()) if plan.get("visits") else None
         if of_visits:
             of_visits(path, plan)

@@ -10,7 +10,8 @@ from typing import Any
 from jaxvrp.io.clock import Clock, is_time
 from jaxvrp.io.limits import LARGEST
 from jaxvrp.io.messages import shown
-from jaxvrp.io.schema import Check, all_of, number_from, object_of_only, one_of, whole_number
+from jaxvrp.io.schema import Check, all_of, number_from, object_of_only, one_of, text, whole_number
+from jaxvrp.io.street_files import StreetTable, read_streets
 from jaxvrp.io.yaml_text import read_yaml
 from jaxvrp.orders.orders import Fleet, Kind
 
@@ -34,8 +35,10 @@ def _degrees(most: float) -> Check:
 
 
 VAN = (
-    {"speed": POSITIVE},
+    {},
     {
+        "speed": POSITIVE,
+        "matrix": text,
         "count": whole_number(least=1),
         "capacity": POSITIVE,
         "stop": NOT_NEGATIVE,
@@ -87,6 +90,7 @@ def _fleet(path: str | os.PathLike, content: dict[str, Any]) -> Fleet:
     if not horizon:
         raise ValueError("end is the start; give the time when all are home")
     vans = {"count": 1, **content["vans"]}
+    streets = _streets(path, vans)
     drones = dict(content.get("drones", {}))
     start = drones.pop("from", CARRIED if vans["count"] == 1 else "depot") if drones else "depot"
     if start == CARRIED and vans["count"] > 1:
@@ -100,4 +104,20 @@ def _fleet(path: str | os.PathLike, content: dict[str, Any]) -> Fleet:
         Kind(**vans),
         dataclasses.replace(Kind(count=1), **drones) if drones else Kind(),
         start == CARRIED,
+        streets,
     )
+
+
+def _streets(path: str | os.PathLike, vans: dict[str, Any]) -> StreetTable | None:
+    """The table that vans drive along, whose file is named from the folder of the fleet's; it leaves `vans`.
+
+    Raises:
+        ValueError: they have a speed, too, or neither.
+    """
+    name = vans.pop("matrix", None)
+    for field in ("speed", "detour"):
+        if name is not None and field in vans:
+            raise ValueError(f"vans.{field}: vans.matrix says how long they drive; leave one of them out")
+    if name is None and "speed" not in vans:
+        raise ValueError("vans.speed is missing; give it in km/h, or vans.matrix, a file of street times")
+    return None if name is None else read_streets(Path(path).parent / name)

@@ -11,6 +11,7 @@ import numpy as np
 
 from jaxvrp.io.clock import MINUTES, Clock, minutes_of
 from jaxvrp.io.earth import WIDEST, Earth
+from jaxvrp.io.street_files import StreetTable
 
 Point = tuple[float, float]
 
@@ -79,7 +80,10 @@ class Kind:
 
 @dataclasses.dataclass(frozen=True)
 class Fleet:
-    """Depot, day and vehicles; `carried`: the van carries the drones, which else fly from the depot."""
+    """Depot, day and vehicles; `carried`: the van carries the drones, which else fly from the depot.
+
+    `streets`: what vans drive along, from the depot (row 0) and each customer in their file's order; None: straight.
+    """
 
     path: str | os.PathLike
     depot: Point
@@ -89,6 +93,7 @@ class Fleet:
     vans: Kind
     drones: Kind
     carried: bool
+    streets: StreetTable | None = None
 
     @property
     def choice(self) -> tuple[str, str]:
@@ -140,6 +145,12 @@ def case_of(orders: Orders, fleet: Fleet) -> Case:
     Raises:
         ValueError: they do not fit together; one line that names the file and the place in it.
     """
+    places, rows = len(orders.orders) + 1, len(fleet.streets.seconds) if fleet.streets else None
+    if rows not in (None, places):
+        raise ValueError(
+            f"{fleet.path}: vans.matrix has {rows} rows; it needs {places}: one for the depot, then one for each of "
+            f"the {places - 1} customers of {orders.path}, in their order"
+        )
     if orders.is_degrees != fleet.is_degrees:
         theirs, ours = ("degrees", "kilometres")[:: 1 if orders.is_degrees else -1]
         raise ValueError(f"{fleet.path}: depot is in {ours}, and {orders.path} in {theirs}; give both alike")

@@ -33,9 +33,13 @@ class Visit:
         minute: of the day, since its start.
         time: the same in words.
         window: in words; "" for any time.
-        load: kilograms that are delivered, or loaded.
+        load: that is delivered, or loaded, in its unit.
         address: what else is said of the place.
         degrees: its latitude and longitude, if they are known.
+        way: kilometres of street to it from the visit before; None for a straight way.
+        arrival: minutes, when the vehicle is there; None if that is not known.
+        service: minutes that it stays from `minute` on.
+        unit: of the load.
     """
 
     vehicle: str
@@ -49,6 +53,10 @@ class Visit:
     load: float = 0.0
     address: str = ""
     degrees: Point | None = None
+    way: float | None = None
+    arrival: float | None = None
+    service: float = 0.0
+    unit: str = "kg"
 
 
 def in_json(visits: Iterable[Visit]) -> list[dict[str, Any]]:
@@ -72,7 +80,8 @@ def write_table(path: str | os.PathLike, plan: Mapping[str, Any]) -> None:
         values = [getattr(visit, name) for name in TABLE]
         rows.append([*values, *(visit.degrees or visit.place)])
     names = ("lat", "lon") if any(visit.degrees for visit in of_plan(plan)) else ("x", "y")
-    write_csv(path, [(*TABLE[:-1], "kg", *names), *rows])
+    load = next((visit.unit for visit in of_plan(plan) if visit.unit), TABLE[-1])
+    write_csv(path, [(*TABLE[:-1], load, *names), *rows])
 
 
 def by_vehicle(vehicles: Sequence[str], visits: Sequence[Visit]) -> dict[str, list[Visit]]:
@@ -86,11 +95,14 @@ def sheets_to_drive_by(plan: Mapping[str, Any]) -> list[Sheet]:
 
 
 def _sheet(name: str, visits: Sequence[Visit]) -> Sheet:
-    gaps = [math.dist(start.place, end.place) for start, end in itertools.pairwise(visits)]
+    gaps = [
+        math.dist(start.place, end.place) if end.way is None else end.way for start, end in itertools.pairwise(visits)
+    ]
     rows = [_row(visit, gap) for visit, gap in zip(visits, [*gaps, 0.0], strict=False)]
     kept = [at for at in range(len(COLUMNS)) if any(row[at] for row in rows)]
     delivered = sum(visit.what == "deliver" for visit in visits)
-    note = f"{delivered} stop{'' if delivered == 1 else 's'}, {sum(gaps):.1f} km in straight lines" if visits else ""
+    lines = "" if any(visit.way is not None for visit in visits) else " in straight lines"
+    note = f"{delivered} stop{'' if delivered == 1 else 's'}, {sum(gaps):.1f} km{lines}" if visits else ""
     tour = tuple((visit.place, visit.what == "deliver") for visit in visits)
     table = tuple(tuple(row[at] for at in kept) for row in rows)
     return Sheet(name, note, tuple(COLUMNS[at] for at in kept), table, tour)
@@ -99,5 +111,5 @@ def _sheet(name: str, visits: Sequence[Visit]) -> Sheet:
 def _row(visit: Visit, gap: float) -> tuple[str | Link, ...]:
     stop = visit.name if visit.what == "deliver" else f"{visit.what}, {visit.name}"
     address = Link(visit.address or "map", link(visit.degrees)) if visit.degrees else visit.address
-    load = f"{visit.load:g} kg" if visit.load else ""
+    load = f"{visit.load:g} {visit.unit}".rstrip() if visit.load else ""
     return visit.time, stop, address, visit.window, load, f"{gap:.1f} km" if gap else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -15,11 +16,15 @@ from jaxvrp.envs.darp.problem.cordeau import from_cordeau_index, read_instances,
 from jaxvrp.envs.darp.problem.inspection import warnings_of
 from jaxvrp.envs.darp.problem.instance import Instance, from_origin, prohibitive, stack
 from jaxvrp.envs.darp.problem.solution import SolutionReport, routes_to_actions, solution_report
+from jaxvrp.envs.darp.problem.vroom import MAX_RIDE_TIME, instance_of_vroom
 from jaxvrp.envs.darp.rules import State
 from jaxvrp.episodes import Episode, until_end
 from jaxvrp.io import plan_files
+from jaxvrp.io.json_files import read_json
+from jaxvrp.io.problem_files import with_given
 from jaxvrp.io.schema import list_of, object_with, whole_number
 from jaxvrp.io.streets import MATRIX, STRAIGHT
+from jaxvrp.orders.vroom import is_vroom
 from jaxvrp.problems import Inspection, Problems
 
 FORMAT = "jaxvrp-darp-plan-1"
@@ -55,15 +60,20 @@ def actions_of(states: State) -> np.ndarray:
 
 
 class DarpProblems(Problems[Instance]):
-    """Dial-a-ride in files: Cordeau's `.txt`, and `.npz`."""
+    """Dial-a-ride in files: Cordeau's `.txt`, `.npz`, and VROOM's shipments in `.json`."""
 
     table, vehicle = "stops", "vehicle"
     columns = ("vehicle", "stop", "node", "what", "request", "leave", "begin", "load", "late")
     is_stacked = True
 
+    def assumed(self, path: str | os.PathLike, **given: float) -> dict[str, float]:
+        """What `read` assumes of VROOM's shipments, or what is given instead."""
+        return with_given({"max_ride_time": MAX_RIDE_TIME}, given) if _content_of(path) is not None else {}
+
     def read(self, path: str | os.PathLike, **given: Any) -> list[Instance]:
-        """The problems of a file; errors as of `read_instances`."""
-        return read_instances(path, **given)
+        """The problems of a file; errors as of `read_instances` and `instance_of_vroom`."""
+        content = _content_of(path)
+        return read_instances(path) if content is None else [instance_of_vroom(content, path, **given)]
 
     def parameters(self, problem: Instance, env: Darp) -> dict[str, Any]:
         """The sizes of an environment that plays a problem, or a batch, and whether it enforces finite limits of it."""
@@ -148,6 +158,17 @@ class DarpProblems(Problems[Instance]):
         if broken:
             raise ValueError(f"it breaks {', '.join(broken)}")
         return {"routes": plan["routes"], "distance": report.cost, UNSERVED: report.violations[UNSERVED].count}
+
+
+def _content_of(path: str | os.PathLike) -> Any:
+    """The JSON value of a file of VROOM's shipments; None for any other file."""
+    if Path(path).suffix.lower() != ".json":
+        return None
+    try:
+        content = read_json(path, "give a problem with shipments as VROOM reads it")
+    except ValueError:  # whoever reads other files says what is wrong
+        return None
+    return content if is_vroom(content) and content.get("shipments") else None
 
 
 PROBLEMS = DarpProblems()

@@ -20,6 +20,7 @@ from jaxvrp.envs.dispatch.problem.inspection import inspect
 from jaxvrp.envs.dispatch.problem.instance import Instance, requests_known
 from jaxvrp.envs.dispatch.problem.orders import day_of, visits_of
 from jaxvrp.envs.dispatch.problem.solution import Stop
+from jaxvrp.envs.dispatch.problem.vroom import day_of_vroom
 from jaxvrp.envs.dispatch.routes.schedule import planned_travel
 from jaxvrp.envs.dispatch.rules import State
 from jaxvrp.episodes import Episode, whole
@@ -28,6 +29,7 @@ from jaxvrp.io.problem_files import UnknownFormatError, with_given
 from jaxvrp.io.streets import MATRIX, STRAIGHT
 from jaxvrp.orders.orders import Case
 from jaxvrp.orders.visits import in_json
+from jaxvrp.orders.vroom import is_vroom
 from jaxvrp.problems import Inspection, Problems
 
 FORMAT = "jaxvrp-dispatch-plan-1"
@@ -153,7 +155,7 @@ def what(stop: Stop) -> str:
 
 
 class DispatchProblems(Problems[NamedDay | Moment]):
-    """Days, and moments of days, in files: `.json`, `.npz`, and Cordeau's `.txt`."""
+    """Days, and moments of days, in files: `.json`, also of VROOM's jobs, `.npz`, and Cordeau's `.txt`."""
 
     table, vehicle = "stops", "vehicle"
     columns = ("vehicle", "trip", "stop", "what", "request", "departs", "begin", "load")
@@ -175,6 +177,8 @@ class DispatchProblems(Problems[NamedDay | Moment]):
         content = read_json(path, REMEDY, (day_file.FORMAT, moment.FORMAT))
         if isinstance(content, dict) and content.get("format") == moment.FORMAT:
             return [moment.moment_in(content, path)]
+        if is_vroom(content) and not content.get("shipments"):
+            return [day_of_vroom(content, path)]
         return [day_in(content, path)]
 
     def of_case(self, case: Case) -> tuple[NamedDay, list[str]]:

@@ -145,6 +145,54 @@ def test_a_night_goes_on_after_midnight(files):
     assert Clock(1200).shown(270) == "00:30 +1" and Clock(480).shown(11.557) == "08:12"
 
 
+STREETS = FLEET.replace("speed: 30", "matrix: streets.json")
+
+TABLE = {
+    "durations": [[0, 240, 300], [360, 0, 120], [300, 60, 0]],
+    "distances": [[0, 2000, 2500], [2900, 0, 1100], [2500, 900, 0]],
+}
+
+
+def test_vans_drive_along_the_streets_of_a_table(files, tmp_path):
+    path, fleet = files("id,lat,lon,known\na,48.11,11.52,09:00\nb,48.12,11.53,\n", STREETS.replace("drones:", "#"))
+    (tmp_path / "streets.json").write_text(json.dumps(TABLE))
+    problems = registry.problems_of(jaxvrp.make("dispatch"))
+    day, _ = problems.of_case(case(path, fleet))
+    assert day.requests == ("b", "a")  # in the order in which they come in; rows and columns move with them
+    np.testing.assert_allclose(day.instance.travel_time, [[0, 5, 4], [5, 0, 1], [6, 2, 0]])
+    env = jaxvrp.make("dispatch", **problems.parameters(day, None))
+    player = registry.players_of(env).baselines["accept"](env)
+    rows = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], problems.instance(day, env))
+    plan = problems.plan(day, jax.device_get(record_rows(env, player, rows, jax.random.key(0), 0)))
+    ways = {visit["name"]: visit["way"] for visit in plan["visits"] if visit["what"] == "deliver"}
+    assert ways == {"a": 2.0, "b": 2.5}
+    assert any(sheet.note == "2 stops, 9.9 km" for sheet in problems.sheets(day, plan))
+
+
+def test_a_table_of_seconds_alone_is_enough(files, tmp_path):
+    (tmp_path / "streets.csv").write_text("depot,a,b\n0,240,300\n360,0,120\n300,60,0\n")
+    found = case(*files(fleet=STREETS.replace(".json", ".csv")))
+    assert found.fleet.streets.seconds.tolist() == TABLE["durations"] and found.fleet.streets.metres is None
+
+
+BAD_STREETS = {
+    "another size": (TABLE["durations"][:2], STREETS, "durations"),
+    "too few": ([[0, 240], [360, 0]], STREETS, "vans.matrix has 2 rows; it needs 3: one for the depot"),
+    "a hole": ([[0, 1, None], [1, 0, 1], [1, 1, 0]], STREETS, r"durations[0][2] is empty"),
+    "a speed, too": (TABLE["durations"], STREETS.replace("count: 2", "count: 2, speed: 30"), "vans.speed: vans.matrix"),
+    "carried": (TABLE["durations"], STREETS.replace("count: 2, ", ""), "a van that carries its drones drives straight"),
+}
+
+
+@pytest.mark.parametrize(("durations", "fleet", "words"), BAD_STREETS.values(), ids=BAD_STREETS)
+def test_bad_streets_are_refused_in_a_line(files, tmp_path, durations, fleet, words):
+    (tmp_path / "streets.json").write_text(json.dumps({"durations": durations}))
+    with pytest.raises(ValueError) as refused:
+        found = case(*files(fleet=fleet))
+        registry.problems_of(jaxvrp.make(found.fleet.choice[0])).of_case(found)
+    assert words in str(refused.value) and "fleet.yaml" in str(refused.value) and "\n" not in str(refused.value)
+
+
 def geodesic(one, two):
     """Kilometres on the ellipsoid, by Vincenty's iteration (1975)."""
     (a, l1), (b, l2) = np.radians(one), np.radians(two)

@@ -8,11 +8,16 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from jaxvrp.envs.dispatch.problem.day_file import FORMAT, NamedDay, parse_day
 from jaxvrp.envs.dispatch.problem.instance import MINUTES_PER_HOUR
 from jaxvrp.envs.dispatch.problem.solution import Leg
-from jaxvrp.orders.orders import Case, Kind, Point
+from jaxvrp.orders.orders import Case, Fleet, Kind, Point
 from jaxvrp.orders.visits import Visit
+
+SECONDS, METRES = 60.0, 1000.0
+"""Of a minute, and of a kilometre."""
 
 SCALES = (1, 10, 100, 1000)
 """Units of load of a kilogram: the fewest that say all loads in whole numbers."""
@@ -39,7 +44,8 @@ def day_of(case: Case) -> tuple[NamedDay, list[str]]:
         {**_vehicle(f"drone {1 + at}", fleet.drones, longest, scale, total), "is_drone": True}
         for at in range(fleet.drones.count)
     ]
-    stops = sorted(case.stops, key=lambda stop: stop.known)
+    rows = sorted(range(len(case.stops)), key=lambda row: case.stops[row].known)
+    stops = [case.stops[row] for row in rows]
     requests = [
         {
             "id": stop.name,
@@ -52,9 +58,19 @@ def day_of(case: Case) -> tuple[NamedDay, list[str]]:
         for stop in stops
     ]
     content = {"format": FORMAT, "name": case.title, "horizon": fleet.horizon, "depot": list(case.depot)}
-    day = parse_day({**content, "vehicles": vans + drones, "requests": requests})
+    streets = _streets(fleet, [0, *(1 + row for row in rows)])
+    day = parse_day({**content, "vehicles": vans + drones, "requests": requests, **streets})
     addresses = tuple(stop.address for stop in stops)
     return dataclasses.replace(day, start=fleet.clock, earth=case.earth, scale=scale, addresses=addresses), notes
+
+
+def _streets(fleet: Fleet, rows: Sequence[int]) -> dict[str, Any]:
+    """The matrices of a day whose places have these rows in the table of the fleet; {} without one."""
+    if fleet.streets is None:
+        return {}
+    seconds, metres = fleet.streets
+    found = {"travel_time": seconds[np.ix_(rows, rows)] / SECONDS}
+    return found if metres is None else {**found, "travel_distance": metres[np.ix_(rows, rows)] / METRES}
 
 
 def _scale(loads: Sequence[float]) -> int:
@@ -94,13 +110,20 @@ def _trip(named: NamedDay, vehicle: int, legs: Sequence[Leg]) -> Iterator[Visit]
     def visit(what: str, who: str, place: Point, minute: float, **more: Any) -> Visit:
         at = (place[0] + named.place[0], place[1] + named.place[1])
         degrees = named.earth.degrees(at) if named.earth else None
-        return Visit(name, is_drone, what, who, at, float(minute), named.words(minute), degrees=degrees, **more)
+        moment = float(minute) + named.clock
+        return Visit(
+            name, is_drone, what, who, at, moment, named.words(minute), degrees=degrees, unit=named.unit, **more
+        )
 
     assert first.stop is not None
-    yield visit("load", "depot", depot, first.stop.departs, load=first.load_before / named.scale)
-    for leg in legs:
+    loads = first.stop.departs
+    times = {"arrival": loads + named.clock, "service": first.leaves - loads}
+    yield visit("load", "depot", depot, loads, load=first.load_before / named.scale, **times)
+    places = [1 + leg.stop.request if leg.stop else 0 for leg in legs]
+    for leg, (origin, target) in zip(legs, itertools.pairwise([0, *places]), strict=True):
+        way = None if day.travel_distance is None or is_drone else float(day.travel_distance[origin, target])
         if leg.stop is None:
-            yield visit("home", "depot", depot, leg.arrival)
+            yield visit("home", "depot", depot, leg.arrival, way=way, arrival=leg.arrival + named.clock)
             continue
         request = leg.stop.request
         x, y = day.dropoff[request]
@@ -112,6 +135,9 @@ def _trip(named: NamedDay, vehicle: int, legs: Sequence[Leg]) -> Iterator[Visit]
             window=_window(named, request),
             load=float(day.load[request]) / named.scale,
             address=named.addresses[request] if named.addresses else "",
+            way=way,
+            arrival=leg.arrival + named.clock,
+            service=leg.ended - leg.stop.start,
         )
 
 

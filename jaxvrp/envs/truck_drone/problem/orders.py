@@ -33,6 +33,11 @@ def map_of_case(case: Case) -> tuple[CaseMap, list[str]]:
         ValueError: a map cannot say it; one line.
     """
     fleet, notes = case.fleet, [FLY_ALL]
+    if fleet.streets is not None:
+        raise ValueError(
+            f"{fleet.path}: vans.matrix: a van that carries its drones drives straight here; give vans.speed instead, "
+            "or let the drones fly from the depot (drones.from: depot)"
+        )
     ignored = [f"vans.{name}" for name in ("capacity",) if math.isfinite(getattr(fleet.vans, name))]
     ignored += [f"vans.{name}" for name in ("stop", "turnaround") if getattr(fleet.vans, name)]
     ignored += [f"drones.{name}" for name in ("stop", "turnaround") if getattr(fleet.drones, name)]
