@@ -81,8 +81,8 @@ def check_env(
     num_steps = env.max_episode_steps + 5 if num_steps is None else num_steps
     program = _Program(env)
     *keys, play_key = jax.random.split(jax.random.key(0) if key is None else key, batch + 1)
-    start = _call("reset under jit and vmap", program.reset, jnp.stack(keys))
-    _check_reset(env, keys[0], jax.tree.map(lambda leaf: leaf[0], start))
+    start, failed = _call("reset under jit and vmap", program.reset, jnp.stack(keys))
+    _check_reset(env, keys[0], program.row(start, 0), failed)
     _require(not start[1].done.all(), "is_terminal or is_truncated holds in every fresh state; nothing can be played")
     _check_agreement(program, _play_episodes(program, play_key, start, num_steps))
     say(PLAYED)
@@ -117,10 +117,16 @@ class _Program:
     def __init__(self, env: Environment):
         self.env, self.roles, self.traces = env, env.roles, 0
         self.leaves = jax.tree.map(np.asarray, env)
-        self.reset = jax.jit(jax.vmap(env.reset))
+        self.reset = jax.jit(jax.vmap(self._reset))
         self.play = jax.jit(jax.vmap(self._play, in_axes=(None, 0, 0, 0)))
         self.single = jax.jit(lambda env, state, action: env.step(state, action))
         self.constant = jax.jit(env.step)
+        self.row = jax.jit(lambda tree, row: jax.tree.map(lambda leaf: leaf[row], tree))
+
+    def _reset(self, key: jax.Array) -> tuple[Any, Failed]:
+        """(state, timestep), and `Failed`."""
+        start = self.env.reset(key)
+        return start, _not_sound(self.env, start[1])
 
     def _play(self, env: Environment, uniform: dict[str, jax.Array], row: jax.Array, before: Any) -> tuple[Any, ...]:
         """The actions, (next state, next timestep), and `Failed`; `before` is (state, timestep)."""
@@ -398,14 +404,15 @@ def _not_counted(roles: dict[str, Role], action: dict[str, jax.Array], before: T
     return {message: counted != jnp.where(before.done, 0, illegal)}
 
 
-def _check_reset(env: Environment, key: jax.Array, compiled: tuple[State, TimeStep]) -> None:
+def _check_reset(env: Environment, key: jax.Array, compiled: tuple[State, TimeStep], failed: Failed) -> None:
+    """`compiled` is what `key` gives, `failed` of all rows."""
     plain = _call("reset without jit", env.reset, key)
     if _difference(plain, compiled):  # another draw, or another program?
         again = _call("reset without jit", env.reset, key)
         _check_equal("reset twice with one key", plain, again, "draw from the key alone, not from NumPy or Python")
         _check_equal("reset with and without jit", plain, compiled, "generate and init_state must be pure")
-    for message, failed in _not_sound(env, compiled[1]).items():
-        _require(not failed, f"{message} (after reset)")
+    for message, rows_failed in jax.device_get(failed).items():
+        _require(not rows_failed.any(), f"{message} (after reset)")
 
 
 def _play_episodes(program: _Program, key: jax.Array, before: tuple[State, TimeStep], num_steps: int) -> list[Any]:
@@ -431,7 +438,7 @@ def _check_agreement(program: _Program, sampled: list[Any]) -> None:
     """A batch against a loop, parameters as arguments against constants, compiled against plain."""
     for row in range(len(POLICIES)):
         for number, states in enumerate(sampled):
-            state, action, batched = jax.tree.map(lambda leaf, row=row: leaf[row], states)
+            state, action, batched = program.row(states, row)
             constant = program.constant(state, action)
             if _difference(batched, constant):  # of the batch, or of the parameters?
                 looped = program.single(program.leaves, state, action)

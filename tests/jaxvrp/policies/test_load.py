@@ -32,6 +32,7 @@ from train import export
 ROOT = pathlib.Path(__file__).parents[3]
 SIZES = {"num_drones": 2, "num_customers": 3}
 BATCH = 3
+KEY = jax.random.key(0)
 
 
 def keys_of(network):
@@ -47,7 +48,7 @@ def write_folder(path, network, env=None, **further):
     write_text(path / "config.yaml", dump_yaml(values))
     env = playing_environment(values, {})
     actors = build_actors(fields.build(NetworkKeys, keys, "key"), env)
-    shapes = jax.eval_shape(lambda key: {name: actors.init(key, name) for name in actors.names}, jax.random.key(0))
+    shapes = jax.eval_shape(lambda key: {name: actors.init(key, name) for name in actors.names}, KEY)
     rng = np.random.default_rng(0)
     params = jax.tree.map(lambda leaf: jnp.asarray(rng.normal(0, 0.5, leaf.shape), jnp.float32), shapes)
     card = {"about": f"noise, {network}", "training": {"update": 0}, "figures": {}, "exported": {}}
@@ -77,10 +78,11 @@ def episode(env, actor, steps, batch=BATCH):
     state, timestep = reset(env, jax.random.split(jax.random.key(1), batch))
     carry, act = actor.init(batch), jax.jit(actor.act)
     played = []
-    for _ in range(steps):
-        action, carry = act(jax.random.key(0), carry, state, timestep)
-        played.append((state, action))
-        state, timestep = step(env, state, action)
+    for time in range(steps):
+        action, carry = act(KEY, carry, state, timestep)
+        played.append(jax.device_get((state, action)))
+        if time + 1 < steps:
+            state, timestep = step(env, state, action)
     return played
 
 
@@ -109,7 +111,7 @@ def test_with_a_key_it_samples_legal_actions(written):
     chosen = [policy.step(policy.memory(64), state, jax.random.key(seed))[0] for seed in (0, 0, 1)]
     chex.assert_trees_all_equal(chosen[0], chosen[1])
     assert any((chosen[0][role] != chosen[2][role]).any() for role in chosen[0])
-    for role, mask in policy.env.action_mask(one).items():
+    for role, mask in jax.jit(policy.env.action_mask)(one).items():
         assert np.take_along_axis(np.asarray(mask)[None], np.asarray(chosen[0][role])[..., None], 2).all()
         assert len(np.unique(chosen[0][role])) > 1 or mask.sum() == mask.shape[0]
 
@@ -156,7 +158,7 @@ def test_attention_plays_other_sizes_and_vectors_do_not(tmp_path):
     for network in ("attention", "mlp"):
         write_folder(tmp_path / network, network)
     policy = jaxvrp.load_policy(tmp_path / "attention", num_customers=5, num_drones=1)
-    state, _ = jax.jit(policy.env.reset)(jax.random.key(0))
+    state, _ = jax.jit(policy.env.reset)(KEY)
     assert policy.act(state)["drone"].shape == (1,)
     with pytest.raises(ValueError, match=r"\(mlp\) are tied to the sizes that they were trained with; leave out what"):
         jaxvrp.load_policy(tmp_path / "mlp", num_customers=5)
@@ -206,7 +208,7 @@ def test_another_process_needs_jax_alone(shipped):
 def test_a_file_for_another_size_plays_as_its_policy(tmp_path):
     export.main(["truck_drone_basic", str(tmp_path / "larger.jaxpolicy"), "--env.num_customers", "5"])
     policy = jaxvrp.load_policy("truck_drone_basic", num_customers=5)
-    state = jax.jit(policy.env.reset)(jax.random.key(0))[0]
+    state = jax.jit(policy.env.reset)(KEY)[0]
     chex.assert_trees_all_equal(jaxvrp.load_policy(tmp_path / "larger.jaxpolicy").act(state), policy.act(state))
 
 
@@ -224,7 +226,8 @@ def test_the_numbers_that_a_state_may_hold(shipped):
         ("tsp_drone", {"truck_node": (0, 19), "launch_node": (0, 19), "drone_customer": (0, 19)}),
         ("flying_sidekicks", {"walk/stop": (0, 9), "walk/customer": (0, 9), "walk/held": (-1, 1)}),
     ):
-        assert bounds_of(jax.eval_shape(jaxvrp.make(name).reset, jax.random.key(0))[0]) == expected
+        env = jaxvrp.make(name)
+        assert bounds_of(jax.eval_shape(lambda key, env=env: env.init_state(env.generate(key)), KEY)) == expected
 
 
 def test_another_size_goes_into_a_file_alone(tmp_path):
@@ -268,9 +271,9 @@ def test_mistakes_are_one_line(shipped, tmp_path):
         jaxvrp.load_policy(shipped, num_drones=2)
     policy = jaxvrp.load_policy(tmp_path / "mlp")
     with pytest.raises(ValueError, match=r"this is neither a state of policy\.env nor a batch of them"):
-        policy.act(jax.eval_shape(policy.env.reset, jax.random.key(0)))
+        policy.act(jax.eval_shape(policy.env.reset, KEY))
     with pytest.raises(ValueError, match=r"is neither a state"):
-        policy.act(jax.eval_shape(jaxvrp.make("vrpd_tw", num_drones=3, num_customers=3).reset, jax.random.key(0))[0])
+        policy.act(jax.eval_shape(jaxvrp.make("vrpd_tw", num_drones=3, num_customers=3).reset, KEY)[0])
 
 
 @pytest.mark.parametrize(
