@@ -21,6 +21,7 @@ from train.run.folder import RunFolder, read_run
 from train.run.metrics import MetricsWriter
 from train.settings import command_line
 from train.settings.stages import joined, stages_of
+from train.shown import report
 
 FILE = """
 env: {name: toy_of_the_tests}
@@ -41,6 +42,15 @@ FIRST = {"total_steps": 96, "actor_lr": 0.01}
 SECOND = {"total_steps": 128, "gamma": 0.9, "eval_env.cut": True}
 
 pytestmark = pytest.mark.usefixtures("programs_once")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def undrawn():
+    """No learning curves, which take a third of so small a run."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("learning_curve", "save_still"):
+            patch.setattr(report, name, lambda *_: None)
+        yield
 
 
 def written(path, *stages, **keys):
