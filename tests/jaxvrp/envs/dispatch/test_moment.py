@@ -72,8 +72,16 @@ def driven(request):
     return day_of(depot=depot, hours=hours), *after_eight(depot, hours)
 
 
-def test_a_moment_is_the_state_that_it_was_written_from(driven):
+@pytest.fixture
+def sized(monkeypatch):
+    """`sized(stops)`: plans of moments that are read have room for so many, so that moments share programs."""
+    begin = moments.begin
+    return lambda stops: monkeypatch.setattr(moments, "begin", lambda prepared, _: begin(prepared, stops))
+
+
+def test_a_moment_is_the_state_that_it_was_written_from(driven, sized):
     content, day, state = driven
+    sized(20)
     written = json.loads(json.dumps(by_hand.moment_of(content, state)))
     moment = parse_moment(written)
     found, wanted = by_hand.pending(day, moment), by_hand.pending(day, state)
@@ -210,10 +218,9 @@ def both(name):
 
 
 @pytest.fixture
-def searched(write, monkeypatch):
-    """The plan of a moment, and when its stops begin; plans of one size, so that moments share a program."""
-    begin = moments.begin
-    monkeypatch.setattr(moments, "begin", lambda prepared, _: begin(prepared, 12))
+def searched(write, sized):
+    """The plan of a moment, and when its stops begin."""
+    sized(12)
 
     def search(content):
         plan = solve.solve(write(json.dumps(content), "moment.json"), seconds=0.05).plan
@@ -301,8 +308,9 @@ def test_parcels_that_are_late_are_said_and_planned(searched):
 
 
 @pytest.mark.parametrize("depot", [False, True], ids=["rides", "parcels"])
-def test_noise_makes_nothing_late_that_a_moment_cannot_say(depot):
+def test_noise_makes_nothing_late_that_a_moment_cannot_say(depot, sized):
     """Some stops of noisy days are late: their moments are written, read and planned again."""
+    sized(20)
     content = day_of(depot=depot)
     for request in content["requests"]:
         request["dropoff_deadline"] = request["arrival"] + 20

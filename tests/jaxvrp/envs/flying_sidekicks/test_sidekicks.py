@@ -145,10 +145,10 @@ def test_instances_are_checked(tmp_path):
 def test_a_plan_is_shown_state_by_state():
     # The masks of all states at once would be gigabytes, of a hundred customers.
     env = jaxvrp.make("flying_sidekicks", num_nodes=12, num_drones=2)
-    state, _ = env.reset(jax.random.key(0))
+    state, _ = jax.eval_shape(env.reset, jax.random.key(0))
 
     def scratch(count):
-        states = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (count, *leaf.shape)), state)
+        states = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((count, *leaf.shape), leaf.dtype), state)
         return episodes.timesteps_of.lower(env, states).compile().memory_analysis().temp_size_in_bytes
 
     assert scratch(64) < 2 * scratch(8)
