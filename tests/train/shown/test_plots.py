@@ -5,7 +5,6 @@ import json
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
-from scipy import stats
 
 from jaxvrp.card import Headline
 from jaxvrp.io.command_line import UserError
@@ -36,6 +35,8 @@ def test_seeds_of_several_runs_stand_beside_each_other():
 
 
 def test_bands_are_what_they_say():
+    from scipy import stats  # here, since it takes a second
+
     values = np.random.default_rng(0).normal(size=(4, 5))
     band = {name: draw(values) for name, (_, draw) in plots.BANDS.items()}
     np.testing.assert_allclose(band["range"], [np.sort(values)[:, 0], np.sort(values)[:, -1]])

@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 import shapely
 from matplotlib.colors import to_hex
-from scipy.sparse.csgraph import minimum_spanning_tree
-from scipy.spatial.distance import cdist
 
 from jaxvrp.envs.pcb import pad, stack
 from jaxvrp.envs.pcb.pictures import board_view, draw, draw_board
@@ -68,6 +66,9 @@ def test_y_points_down_and_the_sides_differ(board, shown):
 
 
 def test_wires_are_shortest_trees_of_signal_nets():
+    from scipy.sparse.csgraph import minimum_spanning_tree  # here, since it takes a second
+    from scipy.spatial.distance import cdist
+
     for seed in range(5):
         placement = draw.measure_placement(_random_board(20, seed), (), None, None)
         all_pads = board_view.pads_of(placement)
