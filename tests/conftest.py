@@ -46,8 +46,9 @@ LONGEST = (
 )
 """Other files that take longest: they begin first, so that no process has one left when the others have ended."""
 
-MOST_MEMORY = 5 * 2**29
-"""Bytes; a test process that holds more lets go of the programs of the files that it is through with."""
+MOST_MEMORY = 2**32
+"""Bytes; a test process that holds more, or a sixth of the machine's memory, lets go of the programs of the files that
+it is through with. Files that share them with these trace them again."""
 
 CORES_FOR_ALL = 4
 """Cores from which on the tests marked as slow are run, too: on two, all tests would take more than ten minutes."""
@@ -151,7 +152,10 @@ def let_go(seldom_collect):
     """Programs of a file that is over are dropped once they take much memory; they still lie on disk."""
     yield
     statm = pathlib.Path("/proc/self/statm")
-    if statm.exists() and int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") > MOST_MEMORY:
+    if not statm.exists():
+        return
+    most = min(MOST_MEMORY // os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_PHYS_PAGES") // 6)
+    if int(statm.read_text().split()[1]) > most:
         jax.clear_caches()
         gc.collect()
         # Else the process would still hold what was freed, and let go of everything again after each file that follows.
