@@ -34,7 +34,7 @@ def _degrees(most: float) -> Check:
     return all_of(number_from(-LARGEST), check)
 
 
-VAN = (
+VAN: tuple[dict[str, Check], dict[str, Check]] = (
     {},
     {
         "speed": POSITIVE,

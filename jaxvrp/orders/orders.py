@@ -145,11 +145,11 @@ def case_of(orders: Orders, fleet: Fleet) -> Case:
     Raises:
         ValueError: they do not fit together; one line that names the file and the place in it.
     """
-    places, rows = len(orders.orders) + 1, len(fleet.streets.seconds) if fleet.streets else None
-    if rows not in (None, places):
+    count, rows = len(orders.orders), len(fleet.streets.seconds) if fleet.streets else None
+    if rows not in (None, count + 1):
         raise ValueError(
-            f"{fleet.path}: vans.matrix has {rows} rows; it needs {places}: one for the depot, then one for each of "
-            f"the {places - 1} customers of {orders.path}, in their order"
+            f"{fleet.path}: vans.matrix has {rows} rows; it needs {count + 1}: one for the depot, then one for each of "
+            f"the {count} customers of {orders.path}, in their order"
         )
     if orders.is_degrees != fleet.is_degrees:
         theirs, ours = ("degrees", "kilometres")[:: 1 if orders.is_degrees else -1]

@@ -265,7 +265,8 @@ def _refuse_wrong(tour: Tour, vehicles: Sequence[Mapping[str, Any]]) -> None:
             raise ValueError(f"{task.where}.{field} is {task.row}; the matrix has {size} rows, 0 to {size - 1}")
         if task.window[1] < tour.opens:
             raise ValueError(f"{task.where}.time_windows ends at {task.window[1]:g}, before vehicles begin; correct it")
-    for each in (*tour.tasks, *tour.drivers):
+    numbered: list[Task | Driver] = [*tour.tasks, *tour.drivers]
+    for each in numbered:
         kind = "".join(letter for letter in each.where if not letter.isdigit())
         if (first := seen.setdefault((kind, each.id), each.where)) != each.where:
             raise ValueError(f"{each.where}.id is {each.id}, as that of {first}; rename one")

@@ -31,8 +31,8 @@ def write_vroom(path: str | os.PathLike, plan: Mapping[str, Any]) -> None:
         OSError: the file cannot be written.
     """
     visits = of_plan(plan)
-    if not visits:
-        raise ValueError("the plan has no visits of customers with names; write it to .json or .csv")
+    if not visits or any(visit.what in KINDS and visit.arrival is None for visit in visits):
+        raise ValueError("the plan has no visits of customers with names and arrivals; write it to .json or .csv")
     if other := next((visit.what for visit in visits if visit.what not in KINDS), None):
         raise ValueError(f"VROOM's plans have no words for '{other}'; write it to .json, .csv or .geojson")
     vehicles = _ids(list(plan["routes"]))
@@ -70,7 +70,7 @@ def _route(vehicle: Mapping[str, Any], trip: Sequence[Visit], jobs: Mapping[str,
     known = all(visit.way is not None or visit.is_drone for visit in trip[1:])
     for before, visit in itertools.pairwise([trip[0], *trip]):
         if visit is not trip[0]:
-            driven += visit.arrival - before.minute - before.service
+            driven += _arrival(visit) - before.minute - before.service
             kilometres += math.dist(before.place, visit.place) if visit.way is None else visit.way
         load -= visit.load if visit.what == "deliver" else 0.0
         step = _step(visit, jobs, driven, load)
@@ -97,14 +97,19 @@ def _step(visit: Visit, jobs: Mapping[str, Mapping[str, Any]], driven: float, lo
         "type": kind,
         **(jobs[visit.name] if kind == "job" else {}),
         **location,
-        "arrival": round(SECONDS * visit.arrival),
+        "arrival": round(SECONDS * _arrival(visit)),
         "duration": round(SECONDS * driven),
         "setup": 0,
         "service": round(SECONDS * visit.service),
-        "waiting_time": round(SECONDS * (visit.minute - visit.arrival)),
+        "waiting_time": round(SECONDS * (visit.minute - _arrival(visit))),
         "load": [_whole(load)],
         "violations": [],
     }
+
+
+def _arrival(visit: Visit) -> float:
+    assert visit.arrival is not None  # `write_vroom` has refused others
+    return visit.arrival
 
 
 def _whole(load: float) -> float:

@@ -199,7 +199,7 @@ def make_instance(
     of_requests = {"load": 1, "value": 1, "pickup_earliest": 0, "dropoff_earliest": 0}
     of_vehicles = {"detour": 1, "stop_time": 0, "turnaround": 0, "max_trip": np.inf, "is_drone": 0}
     lacking = ("travel_seed", "loading_time", "home_by")
-    streets = {name: others.pop(name, None) for name in ("travel_time", "travel_distance")}
+    time, length = (others.pop(name, None) for name in ("travel_time", "travel_distance"))
     unknown = sorted(others.keys() - of_requests.keys() - of_vehicles.keys() - {"area", *lacking})
     if unknown:
         raise ValueError(f"a day has no field '{unknown[0]}'; give those of jaxvrp.envs.dispatch.Instance")
@@ -220,7 +220,7 @@ def make_instance(
     optional = {"depot": depot, **{name: others.get(name) for name in lacking}}
     given = {name: value for name, value in optional.items() if value is not None}
     values |= {n: np.broadcast_to(v, (vehicles,)) if SCHEMA[n].axis else v for n, v in given.items()}
-    values |= closed_streets(*streets.values(), requests + 1)
+    values |= closed_streets(time, length, requests + 1)
     schema = {name: field for name, field in SCHEMA.items() if name in values}
     arrays = number_arrays(values, "a day")
     instance = Instance(**stored_arrays(schema, arrays, "has a fraction; loads are counted in whole numbers"))
