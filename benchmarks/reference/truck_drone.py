@@ -26,8 +26,8 @@ DEFAULT_PARAMETERS: dict[str, float] = {
 }  # fmt: skip
 STATE_ARRAYS = (
     "truck_position", "truck_velocity", "drone_position", "drone_velocity", "battery", "status", "carrying",
-    "target_position", "has_target", "battery_used", "forced_return", "served", "just_served", "arrival_step",
-    "served_by",
+    "target_position", "has_target", "battery_used", "flown", "forced_return", "served", "just_served",
+    "arrival_step", "served_by",
 )  # fmt: skip
 TOTALS = ("invalid_actions", "forced_returns", "battery_used", "truck_distance", "drone_distance")
 
@@ -105,7 +105,7 @@ class NumpyTruckDrone:
         self.status = np.full(drones, ONBOARD, np.int32)
         self.carrying = np.full(drones, NOBODY, np.int32)
         self.has_target, self.forced_return = np.zeros((2, drones), bool)
-        self.battery_used: np.ndarray = np.zeros(drones, np.float32)
+        self.battery_used, self.flown = np.zeros((2, drones), np.float32)
         self.served, self.just_served = np.zeros((2, customers), bool)
         self.arrival_step, self.served_by = np.full((2, customers), -1, np.int32)
         self.time_step = 0
@@ -219,6 +219,7 @@ class NumpyTruckDrone:
         hovering = airborne & ~self.has_target | self._waits(action, airborne, travel)
         self.battery_used = np.where(hovering, self.hover_cost, self._consumption() * travel)
         self.battery -= self.battery_used
+        self.flown = travel
         self.totals["battery_used"] += float(self.battery_used.sum())
         self.totals["drone_distance"] += float(travel.sum())
         self._crash_or_board(airborne)

@@ -102,13 +102,11 @@ class TruckDrone(Physics, Environment):
     def roles(self) -> dict[str, Role]:
         """Truck first, then drones; with entities, the names of their context and the targets of their actions."""
         seen = observation.BESIDE_ENTITIES if self.entity_kinds else {}
-        agents = {"truck": (1, 1 + self.num_route_nodes + 2 * self.num_drones)}
-        agents["drone"] = (self.num_drones, 2 + self.num_customers)
+        boxes = {name: Box(-jnp.inf, jnp.inf, (size,)) for name, size in self.observation_sizes.items()}
+        truck, drone = Discrete(1 + self.num_route_nodes + 2 * self.num_drones), Discrete(2 + self.num_customers)
         return {
-            name: Role(
-                count, Box(-jnp.inf, jnp.inf, (self.observation_sizes[name],)), Discrete(actions), *seen.get(name, ())
-            )
-            for name, (count, actions) in agents.items()
+            "truck": Role(1, boxes["truck"], truck, *seen.get("truck", ())),
+            "drone": Role(self.num_drones, boxes["drone"], drone, *seen.get("drone", ())),
         }
 
     @property
@@ -300,8 +298,7 @@ class TruckDrone(Physics, Environment):
 
     def metrics(self, state: World) -> dict[str, jax.Array]:
         """Totals of the episode so far, each `f32[]`."""
-        totals = {name: total.astype(jnp.float32) for name, total in vars(state.totals).items()}
-        on_time = totals.pop("on_time")
+        totals = {name: total.astype(jnp.float32) for name, total in vars(state.totals).items() if name != "on_time"}
         served = jnp.sum(state.customers.served, dtype=jnp.float32)
         total = jnp.full((), self.num_customers, jnp.float32)
         if state.instance.exists is not None:
@@ -312,7 +309,7 @@ class TruckDrone(Physics, Environment):
             "total_customers": total,
             "completion_rate": served / total,
             "success": self.is_complete(state).astype(jnp.float32),
-            "on_time_rate": on_time / total,
+            "on_time_rate": state.totals.on_time / total,
             "time_step": state.step.astype(jnp.float32),
             "crashed_drones": jnp.sum(state.drones.is_crashed, dtype=jnp.float32),
             **totals,

@@ -105,8 +105,7 @@ def battery_reserve(physics: Physics, world: World) -> jax.Array:
     """Charge below which the battery guard sends an airborne drone home, `f32[D]`."""
     # One step of margin: without it most drones that are sent home crash on the way.
     way_home = distance(world.drones.position, world.truck.position) + physics.drone_speed * physics.dt
-    consumption = physics.consumption(world.instance, world.drones.carrying)
-    return physics.forced_return_factor * consumption * way_home
+    return physics.forced_return_factor * physics.consumption(world.instance, world.drones.carrying) * way_home
 
 
 def step(
@@ -130,10 +129,12 @@ def step(
     drones = drones.replace(status=jnp.where(released, FLYING, drones.status))
     charging = drones.is_onboard
     recovered = (truck_action - (1 + num_nodes + num_drones) == drone) & recoverable(physics, world)
-    drones = _stop(drones, recovered).replace(status=jnp.where(recovered, ONBOARD, drones.status))
+    drones = drones.replace(
+        status=jnp.where(recovered, ONBOARD, drones.status), carrying=jnp.where(recovered, -1, drones.carrying)
+    )
 
     # Drones fly, then the truck drives with the drones on board.
-    drones, flown = _fly(physics, world, drones, action)
+    drones = _fly(physics, world, drones, action)
     truck, driven = _drive(physics, world.truck, truck_action, world.instance.node_position)
     charged = jnp.minimum(drones.battery + physics.recharge_rate, physics.max_battery)
     drones = drones.replace(
@@ -149,19 +150,9 @@ def step(
         forced_returns=world.totals.forced_returns + jnp.sum(drones.forced_return, dtype=jnp.int32),
         battery_used=world.totals.battery_used + drones.battery_used.sum(),
         truck_distance=world.totals.truck_distance + driven,
-        drone_distance=world.totals.drone_distance + flown.sum(),
+        drone_distance=world.totals.drone_distance + drones.flown.sum(),
     )
     return world.replace(truck=truck, drones=drones, customers=customers, totals=totals, step=world.step + 1)
-
-
-def _stop(drones: Drones, stopped: jax.Array) -> Drones:
-    """Clear velocity, target and package where `stopped` (`bool[D]`)."""
-    return drones.replace(
-        velocity=jnp.where(stopped[:, None], 0.0, drones.velocity),
-        target=jnp.where(stopped[:, None], 0.0, drones.target),
-        has_target=drones.has_target & ~stopped,
-        carrying=jnp.where(stopped, -1, drones.carrying),
-    )
 
 
 def _advance(position: jax.Array, target: jax.Array, reach: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -172,42 +163,41 @@ def _advance(position: jax.Array, target: jax.Array, reach: jax.Array) -> tuple[
     return (target - position) * scale[..., None], length
 
 
-def _fly(physics: Physics, world: World, drones: Drones, action: jax.Array) -> tuple[Drones, jax.Array]:
-    """Airborne `drones` fly, with truck and customers as before the step; also the distance flown, `f32[D]`."""
-    base, customer_position = world.truck.position, world.instance.customer_position
-    airborne = drones.is_airborne
+def _fly(physics: Physics, world: World, drones: Drones, action: jax.Array) -> Drones:
+    """Airborne `drones` fly, with truck and customers as before the step."""
+    airborne, base = drones.is_airborne, world.truck.position
     returning = airborne & (action == RETURN)
     hovering = airborne & (action == HOVER)
     delivering = airborne & (action >= DELIVER)
     customer = jnp.maximum(action - DELIVER, 0)
-    target = jnp.where(returning[:, None], base, rows_at(customer_position, customer))
+    target = jnp.where(returning[:, None], base, rows_at(world.instance.customer_position, customer))
     moving = returning | delivering
     reach = jnp.where(moving, jnp.asarray(physics.drone_speed * physics.dt, jnp.float32), 0.0)
     displacement, flown = _advance(drones.position, target, reach)
     carrying = jnp.where(delivering & (drones.carrying < 0), customer, drones.carrying)
-    consumption = physics.consumption(world.instance, carrying)
     position, closed = drones.position + displacement, physics.is_closed(world)
     if closed is not None:
         gap = distance(drones.position, target)
         hovering |= delivering & (flown == 0) & (gap < physics.delivery_threshold) & rows_at(closed, customer)
         # Exactly at the target: rounding would let a waiting drone move.
         position = jnp.where((gap <= reach)[:, None], target, position)
-    drawn = jnp.where(hovering, physics.hover_cost, consumption * flown)
+    drawn = jnp.where(hovering, physics.hover_cost, physics.consumption(world.instance, carrying) * flown)
     battery = jnp.where(airborne, drones.battery - drawn, drones.battery)
     crashed = airborne & (battery <= 0)
-    drones = drones.replace(
+    boards = returning & ~crashed & (distance(position, base) < physics.recovery_threshold)
+    status = jnp.where(airborne, jnp.where(returning, RETURNING, FLYING), drones.status)
+    ends = crashed | boards
+    return drones.replace(
         position=position,
-        velocity=displacement / physics.dt,
+        velocity=jnp.where(ends[:, None], 0.0, displacement / physics.dt),
         battery=jnp.where(crashed, 0.0, battery),
-        status=jnp.where(airborne, jnp.where(returning, RETURNING, FLYING), drones.status),
-        carrying=carrying,
-        target=jnp.where(moving[:, None], target, 0.0),
-        has_target=moving,
+        status=jnp.where(crashed, CRASHED, jnp.where(boards, ONBOARD, status)),
+        carrying=jnp.where(ends, -1, carrying),
+        target=jnp.where((moving & ~ends)[:, None], target, 0.0),
+        has_target=moving & ~ends,
         battery_used=drawn,
+        flown=flown,
     )
-    boards = returning & ~crashed & (distance(drones.position, base) < physics.recovery_threshold)
-    status = jnp.where(crashed, CRASHED, jnp.where(boards, ONBOARD, drones.status))
-    return _stop(drones, crashed | boards).replace(status=status), flown
 
 
 def _drive(physics: Physics, truck: Truck, action: jax.Array, node_position: jax.Array) -> tuple[Truck, jax.Array]:

@@ -138,7 +138,7 @@ class _Planner:
     def _summary(self) -> Plan:
         """Totals, in the units of the map; batteries in full charges."""
         totals, status, served = self.world.totals, self.world.drones.status[-1], self.course.served_at >= 0
-        flown = _flown(self.course, float(self.env.drone_speed * self.env.dt))
+        flown = self.world.drones.flown[1:].sum(axis=0, dtype=np.float64)
         driven = self.scale.distance(totals.truck_distance[-1])
         return {
             "end": self._moment(-1),
@@ -261,23 +261,6 @@ class _Planner:
         elsewhere = np.flatnonzero(np.linalg.norm(place - place[-1], axis=1) > ARRIVED)
         waited = time - self._moment(int(elsewhere[-1]) + 1 if elsewhere.size else 0)
         return {**entry, "drone": self.drones[server], "time": time, "waited": _rounded(waited), "late": _rounded(late)}
-
-
-def _flown(course: Course, stride: float) -> np.ndarray:
-    """`f64[D]`: map units that each drone flew; `stride` is the most in a step.
-
-    A drone that boards has lost its velocity, so that what boarding drones flew in a step is the rest of the total.
-    """
-    drones, total = course.world.drones, np.asarray(course.world.totals.drone_distance, np.float64)
-    steps = np.linalg.norm(np.asarray(drones.position[1:] - drones.position[:-1], np.float64), axis=2)
-    was_onboard, is_onboard = drones.status[:-1] == ONBOARD, drones.status[1:] == ONBOARD
-    boards = is_onboard & ~was_onboard
-    seen = np.where(was_onboard & is_onboard | boards, 0.0, steps)
-    to_truck = np.linalg.norm(drones.position[:-1] - course.world.truck.position[:-1, None], axis=2)
-    shares = np.where(boards, np.minimum(to_truck, stride), 0.0)
-    rest = np.maximum(np.diff(total) - seen.sum(axis=1), 0.0)
-    weight = rest / np.maximum(shares.sum(axis=1), 1e-9)
-    return (seen + shares * np.minimum(weight, 1.0)[:, None]).sum(axis=0)
 
 
 def _event(start: float, end: float, who: str, what: str, where: str, place: list[float], **further: Any) -> Plan:

@@ -56,6 +56,7 @@ class Drones(struct.PyTreeNode):
         target: `f32[D, 2]`, zeros without a target.
         has_target: `bool[D]`.
         battery_used: `f32[D]`, drawn in this step.
+        flown: `f32[D]`, map units in this step; riding and the snap on boarding do not count.
         forced_return: `bool[D]`, the battery guard overrode the action of this step.
     """
 
@@ -67,6 +68,7 @@ class Drones(struct.PyTreeNode):
     target: jax.Array
     has_target: jax.Array
     battery_used: jax.Array
+    flown: jax.Array
     forced_return: jax.Array
 
     @property
@@ -176,6 +178,7 @@ def initial_world(
             target=vectors,
             has_target=flags,
             battery_used=jnp.zeros(num_drones, jnp.float32),
+            flown=jnp.zeros(num_drones, jnp.float32),
             forced_return=flags,
         ),
         customers=Customers(

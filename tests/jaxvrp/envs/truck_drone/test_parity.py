@@ -72,6 +72,7 @@ def flat_state(world: Any) -> dict[str, Any]:
         "target_position": drones.target,
         "has_target": drones.has_target,
         "battery_used": drones.battery_used,
+        "flown": drones.flown,
         "forced_return": drones.forced_return,
         "served": customers.served,
         "just_served": customers.just_served,
