@@ -15,9 +15,9 @@ from typing import Any
 
 import jax
 
+from benchmarks.machine import device_name, machine  # noqa: F401 (all benchmarks write them)
 from jaxvrp.fields import require_count
 from jaxvrp.io.command_line import UserError, above_zero, positive, refuse_overwriting, refuse_unwritable
-from jaxvrp.io.machine import device_name, machine  # noqa: F401 (all benchmarks write them)
 from jaxvrp.io.messages import shown
 from jaxvrp.io.whole_files import write_json
 

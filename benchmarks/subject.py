@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any, Protocol
 
@@ -27,6 +27,26 @@ class Reference(Protocol):
 
 
 @dataclasses.dataclass(frozen=True)
+class ProblemSet:
+    """Generated problems to compare players on, the same for ever: any change makes another version.
+
+    Attributes:
+        version: from 1.
+        parameters: of the environment whose generator draws them. Only generators whose numbers are the same to the
+            last bit on every machine make a set: draws that are scaled, sums of whole numbers.
+        seed: of all problems.
+        count: of problems.
+        checksum: of their arrays; see `benchmarks.records.sets.checksum`.
+    """
+
+    version: int
+    parameters: Mapping[str, Any]
+    seed: int
+    count: int
+    checksum: str
+
+
+@dataclasses.dataclass(frozen=True)
 class Subject:
     """How an environment is measured: the attribute `SUBJECT` of `benchmarks/reference/NAME.py`.
 
@@ -37,6 +57,7 @@ class Subject:
         reference: the NumPy reference of an environment; None: there is none.
         tiny: the size that `benchmarks.guard` measures; None for none.
         reference_steps: steps of the reference between two looks at the clock.
+        sets: by name, problems to compare players on; they need `jaxvrp.Problems.recompute`.
     """
 
     labels: str
@@ -45,6 +66,7 @@ class Subject:
     reference: Callable[[Any], Reference] | None
     tiny: Size | None = None
     reference_steps: int = 500
+    sets: Mapping[str, ProblemSet] = dataclasses.field(default_factory=dict)
 
 
 NO_SUBJECT = Subject(labels="", sizes=((),), parameters=lambda size: {}, reference=None)

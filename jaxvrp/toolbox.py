@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,6 @@ __all__ = [
     "GREEDY",
     "Headline",
     "Padding",
-    "ProblemSet",
     "Searched",
     "SearchedAll",
     "Toolbox",
@@ -56,26 +55,6 @@ class View:
 
 
 @dataclasses.dataclass(frozen=True)
-class ProblemSet:
-    """Generated problems to compare players on, the same for ever: any change makes another version.
-
-    Attributes:
-        version: from 1.
-        parameters: of the environment whose generator draws them. Only generators whose numbers are the same to the
-            last bit on every machine make a set: draws that are scaled, sums of whole numbers.
-        seed: of all problems.
-        count: of problems.
-        checksum: of their arrays; see `benchmarks.records.sets.checksum`.
-    """
-
-    version: int
-    parameters: Mapping[str, Any]
-    seed: int
-    count: int
-    checksum: str
-
-
-@dataclasses.dataclass(frozen=True)
 class Toolbox(Card, Players):
     """All parts of an environment beside its rules; every part is optional.
 
@@ -85,11 +64,9 @@ class Toolbox(Card, Players):
         view: what shows episodes where a story does not fit.
         problems: how problems are read from files, and plans written.
         still: `state -> SVG` or None, how a state shows itself in a notebook.
-        sets: by name, problems to compare players on; they need `Problems.recompute`.
     """
 
     story: Callable[[Episode, Any], Story] | None = None
     view: View | None = None
     problems: Problems[Any] | None = None
     still: Callable[[Any], str | None] | None = None
-    sets: Mapping[str, ProblemSet] = dataclasses.field(default_factory=dict)

@@ -33,7 +33,7 @@ from train.run.checkpoint import Checkpoints
 from train.run.folder import CHECKPOINTS
 from train.run.lock import locked
 from train.run.progress import Bar
-from train.run.records import METRICS, read_lines
+from train.run.records import METRICS, read_records
 from train.settings.command_line import Known, check_names, parse
 from train.settings.config_file import read_config_file
 from train.settings.keys import LAUNCH, as_typed
@@ -478,8 +478,8 @@ def _run(trial: optuna.Trial, sweep: Sweep, folder: pathlib.Path, values: Mappin
 
 def evaluations(folder: pathlib.Path) -> list[tuple[int, float]]:
     """Environment steps and return of the evaluations of a run, the mean of its seeds."""
-    records = [line.record for line in read_lines(folder / METRICS) if line.record]
-    return [(each["env_steps"], float(np.mean(each["eval/return"]))) for each in records if "eval/return" in each]
+    records = [each for each in read_records(folder / METRICS) if "eval/return" in each]
+    return [(each["env_steps"], float(np.mean(each["eval/return"]))) for each in records]
 
 
 def _shown(value: Any) -> str:

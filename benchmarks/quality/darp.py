@@ -19,6 +19,7 @@ import numpy as np
 
 from benchmarks import measure
 from benchmarks.measure import Seconds
+from benchmarks.published_data import VARIABLE, data_folder
 from benchmarks.quality import contest
 from benchmarks.quality.contest import SEED, Plans, Standings
 from benchmarks.solvers import solve_ortools, solve_pyvrp
@@ -28,7 +29,6 @@ from jaxvrp.envs.darp import Darp, Instance, read_cordeau, routes_to_actions, so
 from jaxvrp.envs.darp.baselines.search import SearchActor
 from jaxvrp.episodes import record_episodes
 from jaxvrp.io.command_line import UserError, above_zero, positive
-from jaxvrp.io.published_data import VARIABLE, data_folder
 from jaxvrp.io.text_lines import read_lines
 from jaxvrp.spaces import ByRole
 from train import Evaluator, Trained, baseline_actors, split_mapping

@@ -23,6 +23,7 @@ import numpy as np
 import jaxvrp
 from benchmarks import measure
 from benchmarks.measure import Seconds, timed
+from benchmarks.published_data import VARIABLE, data_folder
 from benchmarks.quality import contest
 from benchmarks.quality.contest import SEED, Standings
 from jaxvrp.actor import Actor, RandomActor
@@ -33,7 +34,6 @@ from jaxvrp.envs.pcb.problem.board import as_float32
 from jaxvrp.envs.pcb.problem.pcb_file import read_pcb
 from jaxvrp.episodes import record_episodes
 from jaxvrp.io.command_line import UserError, above_zero, positive
-from jaxvrp.io.published_data import VARIABLE, data_folder
 from train import Trained
 
 PUBLISHED = ("adc0", "adc2", "afe")

@@ -20,6 +20,7 @@ import numpy as np
 
 from benchmarks import measure
 from benchmarks.measure import Seconds, timed
+from benchmarks.published_data import VARIABLE, data_folder, read_table
 from benchmarks.quality import contest
 from benchmarks.quality.contest import SEED, Plans, Standings
 from benchmarks.reference.tsp_drone_exact import exact_makespan
@@ -43,8 +44,7 @@ from jaxvrp.envs.tsp_drone.plan import PROBLEMS
 from jaxvrp.envs.tsp_drone.problem.murray_chu import ENDURANCES, NODES
 from jaxvrp.episodes import record_episodes
 from jaxvrp.io.command_line import UserError, above_zero, positive
-from jaxvrp.io.published_data import VARIABLE, data_folder
-from jaxvrp.io.text_lines import read_lines, read_table
+from jaxvrp.io.text_lines import read_lines
 from jaxvrp.spaces import ByRole
 from train import Evaluator, baseline_actors
 

@@ -13,12 +13,12 @@ import pathlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from benchmarks.published_data import VARIABLE, data_folder
 from jaxvrp.envs.flying_sidekicks.murray_raj import MOST_DRONES, VEHICLES
 from jaxvrp.envs.flying_sidekicks.report import DRIVE, LAUNCH, RECOVER, SERVE
 from jaxvrp.envs.tsp_drone.problem.murray_chu import NODES
 from jaxvrp.io.command_line import UserError
 from jaxvrp.io.messages import shown
-from jaxvrp.io.published_data import VARIABLE, data_folder
 from jaxvrp.io.schema import list_of, object_with, one_of
 
 FORMAT = "jaxvrp-published-record-1"

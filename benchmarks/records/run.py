@@ -17,13 +17,13 @@ import jax
 import numpy as np
 
 import jaxvrp
+from benchmarks.machine import device_name, machine
 from benchmarks.records.check import FORMAT, figures_of, shown_record
 from benchmarks.records.sets import Known, find_set, generate
 from jaxvrp import Environment, Problems, TimeStep, registry
 from jaxvrp.actor import Actor, Carry
 from jaxvrp.episodes import Episode, record_rows
 from jaxvrp.io.command_line import Parser, UserError, above_zero, going_on, index, program_name
-from jaxvrp.io.machine import device_name, machine
 from jaxvrp.io.messages import nearest
 from jaxvrp.io.whole_files import write_text
 from jaxvrp.policies.policy import Policy

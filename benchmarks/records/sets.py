@@ -14,11 +14,11 @@ import jax
 import numpy as np
 
 import jaxvrp
+from benchmarks.subject import ProblemSet, subject_of
 from jaxvrp import Environment, Problems, registry
 from jaxvrp.io.command_line import Parser, UserError
 from jaxvrp.io.messages import cut, nearest
 from jaxvrp.players import Players
-from jaxvrp.toolbox import ProblemSet
 from train import aligned, entry
 
 
@@ -55,7 +55,7 @@ def known_sets() -> dict[str, Known]:
     return {
         name: Known(environment, problems)
         for environment in jaxvrp.registered()
-        for name, problems in registry.toolbox_of(jaxvrp.make(environment)).sets.items()
+        for name, problems in subject_of(environment).sets.items()
     }
 
 

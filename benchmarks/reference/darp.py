@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.subject import Subject, choose
+from benchmarks.subject import ProblemSet, Subject, choose
 from jaxvrp.envs.darp.problem.instance import Instance, pad
 
 SLACK = np.float32(2e-6)  # of the horizon, on every time comparison of the mask: float32 clocks, tight routes
@@ -437,4 +437,20 @@ SUBJECT = Subject(
     parameters=lambda size: dict(zip(("num_nodes", "num_agents"), size, strict=True)),
     reference=RandomDarp,
     tiny=(6, 2),
+    sets={
+        "darp_10_requests": ProblemSet(
+            1,
+            {"num_nodes": 20, "num_agents": 5},
+            seed=10,
+            count=32,
+            checksum="b276d9dc0cc1de281c89073e2814e4e14e322c422da5cc06e1e888ccfd1613da",
+        ),
+        "darp_25_requests": ProblemSet(
+            1,
+            {"num_nodes": 50, "num_agents": 8},
+            seed=25,
+            count=32,
+            checksum="61043da529cd00485c65682684da96fbad9798d6d7e5fe766fc45147262c592b",
+        ),
+    },
 )

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.subject import Subject, choose
+from benchmarks.subject import ProblemSet, Subject, choose
 from jaxvrp.envs.truck_and_drone.instance import Instance, pad
 
 SLACK = 1.5e-5
@@ -324,6 +324,22 @@ SUBJECT = Subject(
     parameters=lambda size: {"num_nodes": size[0]},
     reference=RandomTspDrone,
     tiny=(6,),
+    sets={
+        "tsp_drone_20_nodes": ProblemSet(
+            1,
+            {"num_nodes": 20},
+            seed=20,
+            count=32,
+            checksum="9628f06339347fe9d1b11ccc907f0b5be0948a6757382cc3315ca9c09dea8c96",
+        ),
+        "tsp_drone_50_nodes": ProblemSet(
+            1,
+            {"num_nodes": 50},
+            seed=50,
+            count=32,
+            checksum="4add4a698e1ddf65005bdb35c70bd3afebbb3405843df2d40fd17288f3e276fb",
+        ),
+    },
 )
 
 

@@ -13,7 +13,6 @@ import decimal
 import math
 import os
 import re
-from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from jaxvrp.io.limits import LARGEST
@@ -142,22 +141,6 @@ class Line:
         """A word as Python writes numbers: `1.5e2` for `1.5D2`, and for `1,5E2` between semicolons or tabs."""
         has_decimal_comma = word.count(",") == 1 and any(mark in self.text for mark in ";\t")
         return (word.replace(",", ".") if has_decimal_comma else word).lower().replace("d", "e")
-
-
-def read_table(path: str | os.PathLike, what: str, columns: Collection[str]) -> Iterator[tuple[Line, dict[str, str]]]:
-    """Each line below a header that has at least these columns, and its words by column.
-
-    Names of columns are found in capitals, too.
-
-    Raises:
-        ValueError: no such table; one line. Also of a line, when it comes.
-        OSError: it cannot be read.
-    """
-    head, *lines = read_lines(path, what)
-    known = {name.lower(): name for name in columns}
-    names = tuple(known.get(name.lower(), name) for name in head.separated())
-    head.expect(set(columns) <= set(names), f"columns {', '.join(columns)}")
-    return ((line, line.fields(names)) for line in lines)
 
 
 def is_blank(row: str) -> bool:

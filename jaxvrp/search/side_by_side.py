@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 import jax
 
-from jaxvrp.io.machine import num_cores
-
 Part = TypeVar("Part")
 
 MOST_THREADS = 8
 """The best of more chains is hardly better."""
+
+
+def num_cores() -> int:
+    """How many cores this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def num_threads() -> int:

@@ -10,10 +10,10 @@ import sys
 import numpy as np
 import pytest
 
+from benchmarks.published_data import VARIABLE
 from benchmarks.records import check, published
 from benchmarks.records.checkers import darp, flying_sidekicks, truck_drone_tours, tsp_drone
 from jaxvrp.io.command_line import UserError
-from jaxvrp.io.published_data import VARIABLE
 
 CHECKERS = {"darp": darp, "flying_sidekicks": flying_sidekicks, "truck_drone_tours": truck_drone_tours} | {
     "tsp_drone": tsp_drone

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import jaxvrp
+from benchmarks.published_data import VARIABLE
 from benchmarks.quality import tsp_drone
 from benchmarks.quality.__main__ import main
 from benchmarks.quality.contest import best_of
@@ -17,7 +18,6 @@ from jaxvrp.actor import RandomActor
 from jaxvrp.envs.tsp_drone import generate_dataset, make_instance, write_agatz, write_one_line
 from jaxvrp.envs.tsp_drone.baselines.tours import plan_tours
 from jaxvrp.io.command_line import UserError
-from jaxvrp.io.published_data import VARIABLE
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ import pytest
 
 import jaxvrp
 from benchmarks import solving
+from benchmarks.published_data import VARIABLE
 from jaxvrp.envs.darp import generate_dataset, write_cordeau
 from jaxvrp.envs.tsp_drone import make_instance, write_one_line
 from jaxvrp.io.command_line import UserError
-from jaxvrp.io.published_data import VARIABLE
 
 RECORDS = [
     {"instance": "a", "best_known": 100.0, "cost": 101.0, "feasible": True, "cpu_seconds": 3.0}

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from jaxvrp.io import published_data
+from benchmarks import published_data
 
 # Resolved now: tests change the current folder.
 DATA = published_data.data_folder().resolve()

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.published_data import read_table
 from jaxvrp.io.json_files import read_json
-from jaxvrp.io.text_lines import Line, read_lines, read_table
+from jaxvrp.io.text_lines import Line, read_lines
 from jaxvrp.io.whole_files import decode_text
 
 LINE = Line(Path("hand.txt"), 7, "a, b")

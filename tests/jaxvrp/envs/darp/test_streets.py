@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import jaxvrp
+from benchmarks.published_data import data_folder
 from jaxvrp.actor import RandomActor
 from jaxvrp.envs.darp import load, make_instance, pad, save, solution_report, stack
 from jaxvrp.envs.darp.baselines.search import ruin_and_recreate
 from jaxvrp.envs.darp.problem.cordeau import write_cordeau
 from jaxvrp.envs.darp.problem.instance import void_nodes_beyond, with_streets
-from jaxvrp.io.published_data import data_folder
 from jaxvrp.io.streets import closed
 from tests.jaxvrp.envs.darp.small_instances import rich
 

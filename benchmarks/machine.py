@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import os
 import pathlib
 import platform
 from collections.abc import Sequence
@@ -11,6 +10,8 @@ from collections.abc import Sequence
 import jax
 import jaxlib
 import numpy as np
+
+from jaxvrp.search.side_by_side import num_cores
 
 
 def machine(argv: Sequence[str], device: str) -> dict[str, str | int]:
@@ -27,11 +28,6 @@ def machine(argv: Sequence[str], device: str) -> dict[str, str | int]:
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "command": " ".join(argv),
     }
-
-
-def num_cores() -> int:
-    """How many cores this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def device_name() -> str:
