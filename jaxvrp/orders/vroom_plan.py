@@ -42,7 +42,7 @@ def write_vroom(path: str | os.PathLike, plan: Mapping[str, Any]) -> None:
     routes = [_route(vehicles[name], trip, jobs) for name, tour in tours.items() for trip in _trips(tour)]
     sums = {name: sum(route[name] for route in routes) for name in ("cost", "setup", "service", "duration")}
     waiting = sum(route["waiting_time"] for route in routes)
-    delivery = [sum(route["delivery"][0] for route in routes)]
+    delivery = [_whole(sum(route["delivery"][0] for route in routes))]
     unassigned = [{"type": "job", **jobs[name]} for name in plan.get("rejected", ())]
     summary = {"routes": len(routes), "unassigned": len(unassigned), "delivery": delivery, "waiting_time": waiting}
     write_json(

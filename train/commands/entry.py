@@ -12,11 +12,16 @@ from typing import NoReturn
 import jax
 
 from jaxvrp.io.command_line import INTERRUPTED, run_command
+from jaxvrp.io.messages import warn
 from jaxvrp.testing import ConformanceError
 
 
 def entry(main: Callable[[], None]) -> NoReturn:
-    """Run a command line: a user's mistake is one line on stderr and exit status 2, Ctrl-C 130; programs are kept."""
+    """Run a command line: a user's mistake is one line on stderr and exit status 2, Ctrl-C 130; programs are kept.
+
+    A warning of what was read is one line, too.
+    """
+    warnings.showwarning = lambda message, *place: warn(message)
     jax.config.update("jax_compilation_cache_dir", program_cache())
     # Many small programs take as long as a large one.
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import warnings
 
 import pytest
 
@@ -21,6 +22,13 @@ def test_ctrl_c_is_no_error(error, says, capfd):
     told = capfd.readouterr().err
     assert stopped.value.code == 130
     assert told.startswith(says) and len(told.splitlines()) == 1
+
+
+def test_a_warning_of_what_was_read_is_one_line(capfd):
+    with warnings.catch_warnings(), pytest.raises(SystemExit):
+        warnings.simplefilter("always")
+        entry.entry(lambda: warnings.warn("day.json: a way is quicker by way of others", stacklevel=1))
+    assert capfd.readouterr().err == "warning: day.json: a way is quicker by way of others\n"
 
 
 @pytest.mark.parametrize(
