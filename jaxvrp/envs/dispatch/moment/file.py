@@ -17,6 +17,7 @@ from jaxvrp.envs.dispatch.problem.day_file import (
     PLACE,
     NamedDay,
     parse_day,
+    with_streets_of,
 )
 from jaxvrp.envs.dispatch.problem.instance import MINUTES_PER_HOUR, Instance, as_float32, latest_return_of, slack_of
 from jaxvrp.envs.dispatch.routes.plans import DEADLINE, LOAD, REQUEST, Plans, Prepared, begin, leaves, prepare, way_home
@@ -111,7 +112,7 @@ def planned_rows(moment: Moment) -> list[dict[str, Any]]:
 def moment_in(content: Any, path: str | os.PathLike) -> Moment:
     """The moment that the JSON value of a file describes; errors as of `parse_moment`, with the file."""
     try:
-        return parse_moment(content)
+        return parse_moment({**content, "day": with_streets_of(content["day"], path)} if "day" in content else content)
     except ValueError as error:
         raise DamagedFileError(f"{path}: {error}") from None
 

@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import math
 import os
+import pathlib
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -37,6 +38,7 @@ from jaxvrp.io.schema import (
     text,
     whole_number,
 )
+from jaxvrp.io.street_files import read_streets
 from jaxvrp.io.streets import matrix_of
 from jaxvrp.io.units import LENGTHS, SPEEDS, TIMES
 
@@ -44,6 +46,9 @@ FORMAT = "jaxvrp-dispatch-day-1"
 
 MOST_REQUESTS, MOST_VEHICLES = 100_000, 1_000
 """Of a day in a file."""
+
+SECONDS, METRES = 60.0, 1000.0
+"""Of a minute, and of a kilometre."""
 
 REMEDY = "write a day as docs/dispatch.md describes"
 
@@ -86,6 +91,7 @@ DAY = object_of_only(
         "depot": PLACE,
         "area": list_of(PLACE, length=2),
         "travel_seed": whole_number(below=LARGEST_WHOLE),
+        "streets": text,
         "travel_time": anything,
         "travel_distance": anything,
     },
@@ -207,19 +213,44 @@ def day_in(content: Any, path: str | os.PathLike) -> NamedDay:
     if not (isinstance(content, dict) and content.get("format") == FORMAT):
         raise UnknownFormatError(f'{path} has no "format": "{FORMAT}"; {REMEDY}')
     try:
-        return warned(parse_day(content), path)
+        return warned(parse_day(with_streets_of(content, path)), path)
     except ValueError as error:
         raise DamagedFileError(f"{path}: {error}") from None
+
+
+def with_streets_of(content: Mapping[str, Any], path: str | os.PathLike) -> Mapping[str, Any]:
+    """The JSON value of a file; with `travel_time` and `travel_distance` if its `streets` names a table in its folder.
+
+    Raises:
+        ValueError: there is no such table; one line that names the file, the field, row and column.
+    """
+    name = content.get("streets") if isinstance(content, Mapping) else None
+    if not isinstance(name, str):
+        return content
+    if both := sorted(content.keys() & {"travel_time", "travel_distance"}):
+        raise ValueError(f"streets: {both[0]} says how long ways are, too; leave one of them out")
+    try:
+        seconds, metres = read_streets(pathlib.Path(path).parent / name)
+    except OSError as error:
+        raise ValueError(f"streets: cannot read {name}: {error.strerror}; give another file") from None
+    units = content.get("units") or {}
+    found = {"travel_time": seconds / (SECONDS * TIMES.get(units.get("time") or "min", 1.0))}
+    if metres is not None:
+        found["travel_distance"] = metres / (METRES * LENGTHS.get(units.get("length") or "km", 1.0))
+    return {**content, "streets": None, **found}
 
 
 def parse_day(content: Mapping[str, Any]) -> NamedDay:
     """The day that a JSON value describes; what is null is left out.
 
     Raises:
-        ValueError: it is none; one line that names the field, and what is wrong.
+        ValueError: it is none, or names `streets`, see `with_streets_of`; one line that names the field, and what is
+            wrong.
     """
     content, start = _with_clock(plain(content))
     DAY(content, "")
+    if "streets" in content:
+        raise ValueError("streets names a file; give travel_time, or write the day to a file beside it")
     requests, vehicles, depot = content["requests"], content["vehicles"], content.get("depot")
     if not vehicles:
         raise ValueError("vehicles: a day has no vehicle; give at least one")

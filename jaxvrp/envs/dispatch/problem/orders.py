@@ -10,14 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from jaxvrp.envs.dispatch.problem.day_file import FORMAT, NamedDay, parse_day
+from jaxvrp.envs.dispatch.problem.day_file import FORMAT, METRES, SECONDS, NamedDay, parse_day
 from jaxvrp.envs.dispatch.problem.instance import MINUTES_PER_HOUR
 from jaxvrp.envs.dispatch.problem.solution import Leg
 from jaxvrp.orders.orders import Case, Fleet, Kind, Point
 from jaxvrp.orders.visits import Visit
-
-SECONDS, METRES = 60.0, 1000.0
-"""Of a minute, and of a kilometre."""
 
 SCALES = (1, 10, 100, 1000)
 """Units of load of a kilogram: the fewest that say all loads in whole numbers."""

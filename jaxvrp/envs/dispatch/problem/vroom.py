@@ -9,17 +9,11 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from jaxvrp.envs.dispatch.problem.day_file import FORMAT, NamedDay, parse_day, warned
+from jaxvrp.envs.dispatch.problem.day_file import FORMAT, METRES, SECONDS, NamedDay, parse_day, warned
 from jaxvrp.io.clock import MINUTES, Clock
 from jaxvrp.io.json_files import plain
 from jaxvrp.io.problem_files import DamagedFileError
 from jaxvrp.orders.vroom import Driver, Task, Tour, parse_tour
-
-SECONDS = 60.0
-"""Of a minute."""
-
-METRES = 1000.0
-"""Of a kilometre."""
 
 
 def day_of_vroom(content: Mapping[str, Any], path: str | os.PathLike) -> NamedDay:

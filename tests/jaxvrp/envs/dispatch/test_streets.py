@@ -1,6 +1,7 @@
 """Vehicles of a depot along streets: asymmetric matrices, against straight lines, the check and brute force."""
 
 import itertools
+import json
 
 import jax
 import jax.numpy as jnp
@@ -8,12 +9,14 @@ import numpy as np
 import pytest
 
 import jaxvrp
+from benchmarks.published_data import data_folder
 from jaxvrp.envs.dispatch import driven_stops, leg_factors, load, make_instance, pad, save, solution_report, stack
 from jaxvrp.envs.dispatch.baselines.hindsight import TRAVEL_PRICE
 from jaxvrp.envs.dispatch.baselines.known_day import search_day
 from jaxvrp.envs.dispatch.baselines.search import replanned
-from jaxvrp.envs.dispatch.problem.day_file import FORMAT, parse_day, unservable
+from jaxvrp.envs.dispatch.problem.day_file import FORMAT, parse_day, read_days, unservable
 from jaxvrp.envs.dispatch.problem.instance import as_float32, with_streets
+from jaxvrp.io.earth import Earth
 from jaxvrp.io.streets import closed
 from tests.jaxvrp.envs.dispatch.small_days import COUNT, ENVS, each, padded, parcel_day, play, street_day
 
@@ -138,6 +141,60 @@ def test_matrices_in_a_day_file_are_in_its_units():
     assert "dropped off before 960" in unservable(late)["request_0"]
     with pytest.raises(ValueError, match=r"travel_time has 2 rows; it needs 3"):
         parse_day({**content, "travel_time": [[0, 1], [1, 0]]})
+
+
+def test_a_day_names_a_file_of_streets_beside_it(tmp_path):
+    requests = [{"arrival": 0, "dropoff": [1, 0], "dropoff_deadline": 900}]
+    vehicles = [{"speed": 30, "capacity": 5}]
+    content = {"format": FORMAT, "units": {"time": "s"}, "horizon": 6000, "depot": [0, 0], "vehicles": vehicles}
+    content |= {"requests": requests, "streets": "table.json"}
+    path, table = tmp_path / "day.json", {"durations": [[0, 120], [180, 0]], "distances": [[0, 1500], [1600, 0]]}
+    path.write_text(json.dumps(content))
+    (tmp_path / "table.json").write_text(json.dumps(table))
+    (day,) = read_days(path)
+    assert day.instance.travel_time.tolist() == [[0, 2], [3, 0]]
+    assert day.instance.travel_distance.tolist() == [[0, 1.5], [1.6, 0]]
+    (tmp_path / "table.json").write_text(json.dumps({"durations": [[0, None], [180, 0]]}))
+    with pytest.raises(ValueError, match=r"day.json.*table.json: durations\[0\]\[1\] is empty"):
+        read_days(path)
+    (tmp_path / "table.json").unlink()
+    with pytest.raises(ValueError, match=r"day.json: streets: cannot read table.json: No such file"):
+        read_days(path)
+    with pytest.raises(ValueError, match="streets names a file"):
+        parse_day(content)
+    path.write_text(json.dumps({**content, "travel_time": [[0, 1], [1, 0]]}))
+    with pytest.raises(ValueError, match="streets: travel_time says how long ways are, too"):
+        read_days(path)
+
+
+def test_a_published_city_is_planned_along_its_streets():
+    folder = data_folder() / "mfstsp_murray_raj" / "20170606T113038113409"
+    if not folder.is_dir():
+        pytest.skip("mFSTSP's street data are not in JAXVRP_DATA")
+    table = np.loadtxt(folder / "tbl_truck_travel_data_PG.csv", delimiter=",", comments="%")
+    count = int(table[:, 0].max()) + 1
+    seconds, metres = (table[:, column].reshape(count, count) for column in (2, 3))
+    degrees = np.loadtxt(folder / "tbl_locations.csv", delimiter=",", comments="%")[:, [2, 3]]
+    places = Earth.around(degrees).flat(degrees)
+    minutes, kilometres, _ = closed(seconds / 60, metres / 1000)
+    day = make_instance(
+        np.zeros(count - 1),
+        places[1:],
+        np.full(count - 1, 480.0),
+        depot=places[0],
+        capacity=[40, 40],
+        speed=40,
+        stop_time=2,
+        horizon=480,
+        travel_time=minutes,
+        travel_distance=kilometres,
+    )
+    env = jaxvrp.make("dispatch", **{**SIZES, "num_vehicles": 2}, max_requests=count - 1, travel="matrix")
+    *_, found = search_day(env, day, jax.random.key(0), 0.5)
+    report = solution_report(day, list(found.episode().states.stops))
+    assert report.feasible and report.served.all()
+    nearest = minutes + np.where(np.eye(count, dtype=bool), np.inf, 0)
+    assert nearest.min(axis=1).sum() <= report.travel.sum() < 2 * minutes[0].sum()
 
 
 def test_streets_without_a_depot_and_where_vehicles_drive_straight_are_refused():
