@@ -51,5 +51,5 @@ class Learner(Protocol):
     def critic_params(self, state: Any) -> Any:
         """The part of a state that values, as `insight` takes it; None if nothing does."""
 
-    def insight(self, params: Any, critic: Any, states: Any, *, temperature: float = 1.0) -> Insight:
+    def insight(self, params: Any, critic: Any, states: Any) -> Insight:
         """What a player with these parameters, and its critic (or None), make of an episode's states, `[L, ...]`."""

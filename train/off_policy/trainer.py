@@ -90,9 +90,9 @@ class Trainer:
         """None: the values of critics that read actions are not shown."""
         del state
 
-    def insight(self, params: Any, critic: Any, states: Any, *, temperature: float = 1.0) -> Insight:
+    def insight(self, params: Any, critic: Any, states: Any) -> Insight:
         """An empty `Insight`: actions are continuous."""
-        del params, critic, states, temperature
+        del params, critic, states
         return NO_INSIGHT
 
     def _methods(self, config: OffPolicyConfig) -> dict[str, Method]:

@@ -106,7 +106,7 @@ class Trainer:
             return None
         return {"params": state.params["critic"], "value_norm": state.value_norm}
 
-    def insight(self, params: Any, critic: Any, states: Any, *, temperature: float = 1.0) -> Insight:
+    def insight(self, params: Any, critic: Any, states: Any) -> Insight:
         """Probabilities, and values if there is a critic, of the states of an episode of evaluation; pure.
 
         The states `[L, ...]` are those from its beginning on, so that memories are as they were.
@@ -117,10 +117,7 @@ class Trainer:
         seen = jax.tree.map(lambda leaf: leaf[:, None], jax.vmap(functools.partial(Seen.in_state, env))(states))
         reset = jnp.zeros(jax.tree.leaves(seen)[0].shape[:2], bool)
         logits, _ = actors.apply(params, actors.encode(params, seen), actors.initial_carry(1), reset)
-        probability = {
-            role: jax.nn.softmax(masked_logits(logits[role][:, 0] / temperature, mask[role]), axis=-1)
-            for role in logits
-        }
+        probability = {role: jax.nn.softmax(masked_logits(logits[role][:, 0], mask[role]), axis=-1) for role in logits}
         if critic is None or not critics.networks:
             return Insight(probability, {})
         # As in the rollout: critics read what the actors' encoder made of entities only if it reads static ones alone.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ from jaxvrp.envs.flying_sidekicks.rules import State
 from jaxvrp.episodes import Episode, until_end
 from jaxvrp.io import plan_files
 from jaxvrp.io.problem_files import DamagedFileError, FileFormat, UnknownFormatError, read_problems
-from jaxvrp.io.schema import list_of, object_with, one_of, optional, whole_number
 from jaxvrp.plausible import out_of_reach
 from jaxvrp.problems import Inspection, Problems
 
@@ -128,16 +126,6 @@ class SidekickProblems(Problems[Instance]):
         """
         tasks = tasks_of(episode.states)
         return _with_events(flights_report(jax.tree.map(np.asarray, problem), tasks), tasks)
-
-    def recompute(self, problem: Instance, plan: Mapping[str, Any]) -> dict[str, Any]:
-        """Tasks and the makespan."""
-        drone = optional(whole_number(problem.num_drones))
-        task = object_with(
-            kind=one_of(DRIVE, SERVE, LAUNCH, RECOVER), node=whole_number(problem.num_nodes), drone=drone
-        )
-        object_with(tasks=list_of(task))(plan, "plan")
-        tasks = [Task(each["kind"], each["node"], each["drone"]) for each in plan["tasks"]]
-        return {"tasks": plan["tasks"], "makespan": flights_report(problem, tasks, strict=True).cost}
 
 
 PROBLEMS = SidekickProblems()

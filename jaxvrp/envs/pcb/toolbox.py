@@ -14,7 +14,7 @@ TOOLBOX = Toolbox(
         export=replay.export_episode,
         check=replay.check_episode,
         script=Path(__file__).with_name("replay.js"),
-        draw=frames.render,
+        draw=lambda episode, path, problem: frames.render_episode(episode.env, episode.states, path, problem),
         record_steps=lambda episode, folder: frames.record_steps(episode.env, episode.states, folder),
     ),
     problems=PROBLEMS,

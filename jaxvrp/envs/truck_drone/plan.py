@@ -218,11 +218,9 @@ class _Planner:
 
     def _landing(self, drone: int, index: int, outcome: str) -> str:
         """Where a flight ends: at the truck, or somewhere."""
-        return (
-            self._where(index)
-            if outcome == "recovered"
-            else self._coordinates(self.world.drones.position[index, drone])
-        )
+        if outcome == "recovered":
+            return self._where(index)
+        return self._coordinates(self.world.drones.position[index, drone])
 
     def _drone_at(self, drone: int, index: int) -> Plan:
         """When, where, and with which charge a drone is."""

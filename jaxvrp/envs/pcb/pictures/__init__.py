@@ -8,7 +8,7 @@ from jaxvrp.envs.pcb.pictures.draw import (
     draw_plan,
     draw_wirelength,
 )
-from jaxvrp.envs.pcb.pictures.frames import record_steps, render_episode, render_plan
+from jaxvrp.envs.pcb.pictures.frames import record_steps, render_episode
 
 __all__ = [
     "draw_board",
@@ -19,5 +19,4 @@ __all__ = [
     "draw_wirelength",
     "record_steps",
     "render_episode",
-    "render_plan",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,6 @@ from jaxvrp.envs.pcb.pictures import board_view, draw
 from jaxvrp.envs.pcb.plan import BoardOfFile
 from jaxvrp.envs.pcb.played import PlayedEpisode
 from jaxvrp.envs.pcb.rules import State
-from jaxvrp.episodes import Episode
 from jaxvrp.io.whole_files import write_csv
 from jaxvrp.show import files, palette, paper
 from jaxvrp.show.palette import PALE
@@ -29,30 +28,19 @@ METRICS = ("W", "We", "HPWL", "HPWLe", "raw_W", "raw_HPWL", "Wi", "HPWLi", "ol",
 LONG = 100  # from so many steps on, there is a progress bar
 
 
-def render_episode(env: Pcb, states: State, path: str | os.PathLike) -> None:
+def render_episode(env: Pcb, states: State, path: str | os.PathLike, problem: BoardOfFile | None = None) -> None:
     """Draw one episode to a file: `.gif`, an animation; `.png`, `.svg` or `.pdf`, the figure of `draw_episode`.
+
+    Of the problem of a file that figure is its plan, see `draw_plan`.
 
     Raises:
         ValueError: another ending, or states of no or of several episodes.
         OSError: the file cannot be written.
     """
-    _render(path, "an episode", lambda: draw.draw_episode(env, states), env, states)
 
+    def still() -> Any:
+        return draw.draw_episode(env, states) if problem is None else draw.draw_plan(problem, env, states)
 
-def render_plan(problem: BoardOfFile, env: Pcb, states: State, path: str | os.PathLike) -> None:
-    """Draw the placement of a plan to a file, see `draw_plan`; `.gif`: the episode. Errors as of `render_episode`."""
-    _render(path, "a plan", lambda: draw.draw_plan(problem, env, states), env, states)
-
-
-def render(episode: Episode, path: str | os.PathLike, problem: BoardOfFile | None) -> None:
-    """Draw an episode, of a problem of a file as its plan."""
-    if problem is None:
-        render_episode(episode.env, episode.states, path)
-    else:
-        render_plan(problem, episode.env, episode.states, path)
-
-
-def _render(path: str | os.PathLike, what: str, still: Callable[[], Any], env: Pcb, states: State) -> None:
     def animate(partial: Path) -> None:
         episode = played.from_states(env, states)
         chosen = files.sample_frames(episode.length, MAX_FRAMES).tolist()
@@ -60,7 +48,7 @@ def _render(path: str | os.PathLike, what: str, still: Callable[[], Any], env: P
         pause = int(np.clip(PLAY_MS / len(chosen), 80, 300))
         files.write_gif(partial, (scene.frame(index) for index in chosen), scene.palette(), pause, LAST_FRAME_MS)
 
-    files.write_drawn(path, what, still, animate, dpi=draw.DPI)
+    files.write_drawn(path, "a plan" if problem else "an episode", still, animate, dpi=draw.DPI)
 
 
 class EpisodeScene:
