@@ -234,7 +234,9 @@ def _made(name: str) -> Any:
         raise missing_extra("jaxmarl", error) from None
     if name not in jaxmarl.registered_envs:
         raise ValueError(f"id is {shown(name)}; {nearest(name, jaxmarl.registered_envs)}")
-    return jaxmarl.make(name)
+    # It may be needed first while something is traced, and it keeps arrays.
+    with jax.ensure_compile_time_eval():
+        return jaxmarl.make(name)
 
 
 def from_jaxmarl(env: Any) -> FromJaxMarl:

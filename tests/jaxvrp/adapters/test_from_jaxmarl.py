@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import jaxvrp
-from jaxvrp.adapters.from_jaxmarl import from_jaxmarl
+from jaxvrp.adapters.from_jaxmarl import _made, from_jaxmarl
 from jaxvrp.spaces import Box, Discrete
 
 NAME = "jaxvrp.adapters.from_jaxmarl:JaxMarl"
@@ -87,9 +87,10 @@ def test_environments_of_jaxmarl(name, roles):
     """An episode is the one that is played there."""
     jaxmarl = pytest.importorskip("jaxmarl", reason="JaxMARL is not installed; pip install -e '.[jaxmarl]'")
     env, there = jaxvrp.make(NAME, id=name), jaxmarl.make(name)
+    _made.cache_clear()
+    start = jax.jit(env.generate)(jax.random.key(3))  # made while it is traced
     found = {n: (r.num_agents, r.observation.shape[0], r.action.num_actions) for n, r in env.roles.items()}
     assert found == roles
-    start = jax.jit(env.generate)(jax.random.key(3))
     state, timestep = jax.jit(env.reset_to)(start)
     inner, step, step_there = start.inner, jax.jit(env.step), jax.jit(there.step_env)
     rng = np.random.default_rng(0)
