@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import math
 import os
@@ -10,7 +11,7 @@ import pathlib
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import jax
@@ -42,6 +43,17 @@ class Spread:
 def this_program(name: str) -> list[str]:
     """What starts a benchmark in another process: `-m benchmarks.NAME` would find a user's own `benchmarks.py`."""
     return [sys.executable, "-m", "jaxvrp", "bench", name]
+
+
+@contextlib.contextmanager
+def on_cores(count: int) -> Iterator[dict[str, str]]:
+    """Processes that start meanwhile run on the first so many cores; the environment variables that they need."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, sorted(before)[:count])
+    try:
+        yield {**os.environ, "OMP_NUM_THREADS": str(count), "JAX_NUM_CPU_DEVICES": "1"}
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def described(header: Mapping[str, Any], protocol: Mapping[str, str]) -> str:

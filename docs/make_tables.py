@@ -32,6 +32,7 @@ from typing import Any, NamedTuple
 import jaxvrp
 from benchmarks import ablation, learning
 from benchmarks.measure import Spread, rate, rates
+from benchmarks.peers import training as learners
 from jaxvrp.entities import seen_as
 from jaxvrp.fields import accepted_values
 from jaxvrp.policies.folder import find_run, read_card, shipped_policies
@@ -317,6 +318,12 @@ def _peers(result: Any, choice: str) -> list[Row]:
     return rows
 
 
+def _learners(result: Any, choice: str) -> list[Row]:
+    """Of the problem `choice`."""
+    head, *rows = learners.table(result["training"])
+    return [[f"learner {_measured(result)}", *head[2:]], *(row[1:] for row in rows if row[0] == choice)]
+
+
 def _compiled(result: Any, choice: str) -> list[Row]:
     """Of the programs whose names begin with `choice`; batches of 4096."""
     titles = {"least_seconds_by_bandwidth": "us by bandwidth"}
@@ -340,6 +347,7 @@ RESULT_TABLES = {
     "learning": _learning,
     "ablation": _ablation,
     "peers": _peers,
+    "learners": _learners,
 }
 
 

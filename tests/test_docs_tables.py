@@ -309,6 +309,23 @@ def peers_rows(result, choice):
         yield [first["ours"]["label"], peer, *speeds, ratios, f"{first['goal']:g}"]
 
 
+def learners_rows(result, choice):
+    for record in result["training"]:
+        if record["problem"] == choice:
+            sides = record["sides"]
+            median = {side: np.median([run["steps_per_cpu_second"] for run in sides[side]["runs"]]) for side in sides}
+            for side, measured in sides.items():
+                final, speed = np.transpose([(run["final"], run["steps_per_cpu_second"]) for run in measured["runs"]])
+                steps = record["settings"]["TOTAL_TIMESTEPS"]
+                returned = f"{final.mean():.2f} ({final.min():.2f} to {final.max():.2f})"
+                speeds = [rate(median[side]), f"{rate(speed.min())} - {rate(speed.max())}"]
+                ratio = f"{median[side] / median[JAXMARL]:.2f}"
+                compilation = f"{measured['compile_cpu_seconds']:.0f} CPU s"
+                yield [record["algorithm"], rate(steps), side, returned, *speeds, ratio, compilation]
+
+
+JAXMARL = "JaxMARL's"
+
 BANDWIDTHS = {"v5 lite": 819e9, "v6 lite": 1.64e12, "H100": 3.35e12}
 """Bytes/s of their memories, by what their makers' compilers call the devices."""
 
@@ -334,6 +351,7 @@ KINDS = {
     "learning": learning_rows,
     "ablation": ablation_rows,
     "peers": peers_rows,
+    "learners": learners_rows,
 }
 
 
@@ -417,7 +435,7 @@ def test_figures_of_methods_have_a_record():
 
 def test_speeds_say_whose_they_are():
     """Another machine has another speed."""
-    table = re.compile(r"<!-- results: ((?:throughput|training|peers)\w*\.json).*? -->\n\| (.*?) \|")
+    table = re.compile(r"<!-- results: ((?:throughput|training|peers|learners)[\w/]*\.json).*? -->\n\| (.*?) \|")
     heads = table.findall("".join(page.read_text() for page in PAGES))
     assert len(heads) > 4
     for name, head in heads:

@@ -1,1 +1,1 @@
-"""Our simulation speed beside that of other suites; `python -m benchmarks.peers`."""
+"""Our simulation speed beside that of other suites, and our learners beside JaxMARL's; `python -m benchmarks.peers`."""

@@ -1,9 +1,10 @@
-"""Speed beside other suites: random play and training, in alternating processes.
+"""Speed of random play beside other suites, and our learners beside JaxMARL's, in alternating processes.
 
 pip install -e '.[peers]'
 python -m benchmarks.peers
-python -m benchmarks.peers --parts simulation --batch 1024 --cores 1 --repeats 3 --out result.json
-python -m benchmarks.peers --parts training
+python -m benchmarks.peers --batch 1024 --cores 1 --repeats 3 --out result.json
+git clone https://github.com/FLAIROx/JaxMARL ../JaxMARL
+python -m benchmarks.peers --parts training --jaxmarl ../JaxMARL --cores 1
 
 A suite that is not installed is a line that says so.
 """
@@ -12,23 +13,22 @@ from __future__ import annotations
 
 import argparse
 import os
+import pathlib
 import subprocess
 import sys
-from collections import ChainMap
 from collections.abc import Sequence
 from typing import Any
 
 from benchmarks import measure
 from benchmarks.measure import Spread, rates
-from benchmarks.peers.players import LEARNER_PAIRS, LEARNERS, PAIRS, PLAYERS, Pair, Player
+from benchmarks.peers import training
+from benchmarks.peers.learners import COMPARISONS
+from benchmarks.peers.players import PAIRS, PLAYERS, Pair, Player
 from jaxvrp.io.command_line import Parser, UserError, positive
 from jaxvrp.io.messages import installing
 from train import aligned, entry
 
 Record = dict[str, Any]
-
-SIDES = ChainMap(PLAYERS, LEARNERS)
-"""All that `--player` takes, by name."""
 
 PARTS = ("simulation", "training")
 
@@ -45,14 +45,9 @@ def measure_apart(name: str, cores: int, args: argparse.Namespace) -> float | st
     """`measure_player` in a process of its own on so many cores; or the last words of that process."""
     options = {"player": name, "batch": args.batch, "steps": args.steps, "seconds": args.seconds}
     words = [word for key, value in options.items() for word in (f"--{key}", str(value))]
-    done = subprocess.run(
-        [*measure.this_program("peers"), *words],
-        env={**os.environ, "OMP_NUM_THREADS": str(cores), "JAX_NUM_CPU_DEVICES": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-        preexec_fn=lambda: os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores]),
-    )
+    program = [*measure.this_program("peers"), *words]
+    with measure.on_cores(cores) as env:
+        done = subprocess.run(program, env=env, capture_output=True, text=True, check=False)
     if done.returncode:
         return (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
     return float(done.stdout.splitlines()[-1])
@@ -61,7 +56,7 @@ def measure_apart(name: str, cores: int, args: argparse.Namespace) -> float | st
 def measure_pair(pair: Pair, cores: int, args: argparse.Namespace) -> Record:
     """Both sides in turn, `args.repeats` processes each."""
     names = {"ours": pair.ours, "peer": pair.peer}
-    players = {side: SIDES[name] for side, name in names.items()}
+    players = {side: PLAYERS[name] for side, name in names.items()}
     record: Record = {"cores": cores, "goal": pair.goal}
     for side, player in players.items():
         record[side] = {"label": player.label, "version": player.version, "decisions": player.decisions}
@@ -106,20 +101,38 @@ def main(argv: Sequence[str] | None = None) -> None:
     argv = sys.argv[1:] if argv is None else list(argv)
     args = _arguments(argv)
     if args.player:
-        print(measure_player(SIDES[args.player], args.batch, args.steps, args.seconds))
+        print(measure_player(PLAYERS[args.player], args.batch, args.steps, args.seconds))
+        return
+    if args.learner:
+        training.serve(*args.learner, args.jaxmarl)
         return
     if not hasattr(os, "sched_setaffinity"):
         raise UserError("processes cannot be bound to cores on this system; run this benchmark on Linux")
+    if "training" in args.parts and not (args.jaxmarl and (args.jaxmarl / "baselines").is_dir()):
+        raise UserError("training needs JaxMARL's scripts; give a clone of github.com/FLAIROx/JaxMARL by --jaxmarl")
     result: Record = {}
+    reports = []
     if "simulation" in args.parts:
         result["pairs"] = measure_pairs(PAIRS, args)
+        reports.append(table(result["pairs"]))
     if "training" in args.parts:
-        updates = {"batch": args.train_envs, "steps": args.train_steps}
-        result["training"] = measure_pairs(LEARNER_PAIRS, argparse.Namespace(**{**vars(args), **updates}))
+        result["training"] = measure_learners(args)
+        reports += [aligned(training.table(result["training"])), *training.errors(result["training"])]
     header = measure.machine(["python", "-m", "benchmarks.peers", *argv], measure.device_name())
     how = protocol(args)
-    report = "\n\n".join([measure.described(header, how), *map(table, result.values())])
+    report = "\n\n".join([measure.described(header, how), *reports])
     measure.write_result(args.out, {"machine": header, "protocol": how, **result}, report)
+
+
+def measure_learners(args: argparse.Namespace) -> list[Record]:
+    """`training.measure_comparison` of all that are asked for, on every number of cores."""
+    asked = [comparison for comparison in COMPARISONS if comparison.name in args.comparisons]
+    records = []
+    with measure.progress([(each, cores) for each in asked for cores in args.cores], "comparison") as bar:
+        for comparison, cores in bar:
+            bar.set_postfix_str(f"{comparison.name}, {cores} cores")
+            records.append(training.measure_comparison(comparison, cores, args))
+    return records
 
 
 def measure_pairs(pairs: Sequence[Pair], args: argparse.Namespace) -> list[Record]:
@@ -128,40 +141,42 @@ def measure_pairs(pairs: Sequence[Pair], args: argparse.Namespace) -> list[Recor
     records = []
     with measure.progress(cases, "pair") as bar:
         for pair, cores in bar:
-            bar.set_postfix_str(f"{SIDES[pair.ours].label} / {SIDES[pair.peer].label}, {cores} cores")
+            bar.set_postfix_str(f"{PLAYERS[pair.ours].label} / {PLAYERS[pair.peer].label}, {cores} cores")
             records.append(measure_pair(pair, cores, args))
     return records
 
 
 def protocol(args: argparse.Namespace) -> dict[str, str]:
     """What is measured in the parts that were asked for, and how."""
-    parts = {
-        "simulation": f"{args.batch} environments, {args.steps} steps in a call; a step: random legal actions, step, "
-        "auto-reset, observations and masks, which the scan carries",
-        "training": f"{args.train_envs} environments, {args.train_steps} steps in an update; a step is one of an "
-        "environment, played and learned from in 4 epochs of 4 minibatches",
-    }
-    asked = {part: parts[part] for part in PARTS if part in args.parts}
-    return asked | {
-        "repeats": f"{args.repeats} processes of each side in turn, at least {args.seconds:g} s each after a warm-up",
-        "ratio": "median of ours / median of the peer's; per decision: per choice of an agent",
-    }
+    said = {}
+    if "simulation" in args.parts:
+        said = {
+            "simulation": f"{args.batch} environments, {args.steps} steps in a call; a step: random legal actions, "
+            "step, auto-reset, observations and masks, which the scan carries",
+            "repeats": f"{args.repeats} processes of each side in turn, at least {args.seconds:g} s each after a "
+            "warm-up",
+            "ratio": "median of ours / median of the peer's; per decision: per choice of an agent",
+        }
+    return said | ({"training": training.protocol(args)} if "training" in args.parts else {})
 
 
 def _arguments(argv: Sequence[str]) -> argparse.Namespace:
-    parser = Parser("benchmarks.peers", "Simulation and training beside other suites.")
-    parser.add_argument("--parts", choices=PARTS, nargs="+", default=PARTS, help="what is measured (default: all)")
+    parser = Parser("benchmarks.peers", "Simulation and learners beside other suites'.")
+    parser.add_argument(
+        "--parts", choices=PARTS, nargs="+", default=PARTS[:1], help="what is measured (default: simulation)"
+    )
     parser.add_argument("--batch", type=positive, default=4096, help="environments of simulation (default: 4096)")
     parser.add_argument("--steps", type=positive, default=128, help="steps of a call, in simulation (default: 128)")
-    parser.add_argument("--train_envs", type=positive, default=1024, help="environments of training (default: 1024)")
-    parser.add_argument(
-        "--train_steps", type=positive, default=25, help="steps of an update, in training (default: 25)"
-    )
+    parser.add_argument("--jaxmarl", type=pathlib.Path, help="clone of github.com/FLAIROx/JaxMARL, for training")
+    names = [comparison.name for comparison in COMPARISONS]
+    parser.add_argument("--comparisons", choices=names, nargs="+", default=names, help="of training (default: all)")
+    parser.add_argument("--seeds", type=positive, default=3, help="of a training (default: 3)")
     parser.add_argument("--cores", type=positive, nargs="+", default=(1, 2), help="CPU cores to use (default: 1 2)")
     parser.add_argument("--repeats", type=positive, default=5, help="processes of each side (default: 5)")
     parser.add_argument("--seconds", type=measure.seconds_option, default=1.0, help="least time of each (default: 1)")
     parser.add_argument("--out", type=measure.result_file, help="JSON file for machine, protocol and all figures")
-    parser.add_argument("--player", choices=SIDES, help=argparse.SUPPRESS)
+    parser.add_argument("--player", choices=PLAYERS, help=argparse.SUPPRESS)
+    parser.add_argument("--learner", nargs=2, help=argparse.SUPPRESS)
     return parser.parse_args(argv)
 
 

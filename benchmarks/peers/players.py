@@ -1,13 +1,8 @@
-"""What is compared: random play in a batch, and PPO, of our environments and of other suites'.
+"""What is compared: random play in a batch, of our environments and of other suites'.
 
 A player is built in a process of its own. Random play is masked, makes some thousand steps in one call, and writes
 every observation out. Each suite is used as its documentation says, with the auto-reset that it brings; the random
 choice among legal actions is the same function for all that run in JAX.
-
-A call of a learner is one update: so many steps of so many environments, advantages, 4 epochs of 4 minibatches. Layers
-have the same widths on both sides, and memories the same sequences, of whole rollouts. Else each has what it has by
-default: ours LayerNorm, masks, an actor for each role, a central critic with a value for each agent; the peer's tanh in
-its feedforward layers, actors and critics of all agents.
 """
 
 from __future__ import annotations
@@ -180,65 +175,3 @@ PAIRS = (
     Pair("darp", "cvrp", 3.0),
     Pair("darp", "pdp", 1.5),
 )
-
-
-def _our_learner(algorithm: str, **keys: Any) -> Callable[[int, int], Callable[[], None]]:
-    def build(batch: int, steps: int) -> Callable[[], None]:
-        from benchmarks.training import Learning
-        from train.on_policy.config import IPPOConfig, PPOConfig
-
-        env = {"name": "truck_drone", "num_drones": 2, "num_customers": 3, "num_route_nodes": 5}
-        config_class = {"mappo": PPOConfig, "ippo": IPPOConfig}[algorithm]
-        sizes: dict[str, Any] = {
-            "num_envs": batch,
-            "rollout_length": steps,
-            "chunk_length": steps,
-            "total_steps": TOTAL_STEPS,
-        }
-        return Learning(config_class(env=env, num_epochs=4, num_minibatches=4, **sizes, **keys)).chunk
-
-    return build
-
-
-def _jaxmarl_learner(algorithm: str, width: int) -> Callable[[int, int], Callable[[], None]]:
-    def build(batch: int, steps: int) -> Callable[[], None]:
-        from benchmarks.peers import jaxmarl_baselines as baselines
-
-        kinds: dict[str, Callable[..., baselines.Baseline]] = {"mappo": baselines.MAPPO, "ippo": baselines.IPPO}
-        num_updates = TOTAL_STEPS // (batch * steps)
-        baseline = baselines.make(kinds[algorithm], baselines.Settings(batch, steps, width, num_updates=num_updates))
-        update = jax.jit(baseline.update, donate_argnums=0)
-        runner = jax.jit(baseline.init)(jax.random.PRNGKey(0))
-
-        def run() -> None:
-            nonlocal runner
-            runner, metrics = update(runner)
-            jax.block_until_ready((runner, metrics))
-
-        return run
-
-    return build
-
-
-TOTAL_STEPS = 100_000_000
-"""Over which learning rates fall: more than is ever played."""
-
-LEARNERS = {
-    "our mappo": Player(
-        "MAPPO, GRU 64, truck_drone (2, 3, 5)",
-        "jaxvrp",
-        3,
-        _our_learner("mappo", network="gru", hidden_sizes=(64, 64), recurrent_size=64),
-    ),
-    "our ippo": Player(
-        "IPPO, 128-128, truck_drone (2, 3, 5)",
-        "jaxvrp",
-        3,
-        _our_learner("ippo", network="mlp", hidden_sizes=(128, 128)),
-    ),
-    "jaxmarl mappo": Player("MAPPO, GRU 64, JaxMARL MPE spread", "jaxmarl", 3, _jaxmarl_learner("mappo", 64)),
-    "jaxmarl ippo": Player("IPPO, 128-128, JaxMARL MPE spread", "jaxmarl", 3, _jaxmarl_learner("ippo", 128)),
-}
-"""By the name that `--player` takes."""
-
-LEARNER_PAIRS = (Pair("our mappo", "jaxmarl mappo", 2.0), Pair("our ippo", "jaxmarl ippo", 1.5))

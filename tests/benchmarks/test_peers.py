@@ -1,7 +1,11 @@
 """`benchmarks.peers`: both sides in turn, what is not installed or fails is a line, and all really play and learn."""
 
 import argparse
+import contextlib
+import dataclasses
 import json
+import sys
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -9,13 +13,10 @@ import numpy as np
 import pytest
 
 from benchmarks.peers import __main__ as peers
-from benchmarks.peers import jaxmarl_baselines as baselines
-from benchmarks.peers import players
-from benchmarks.peers.players import LEARNER_PAIRS, LEARNERS, PAIRS, PLAYERS, Pair, Player
+from benchmarks.peers import curves, learners, players, scripts, training
+from benchmarks.peers.learners import COMPARISONS, SIDES, Comparison, Update
+from benchmarks.peers.players import PAIRS, PLAYERS, Pair, Player
 from jaxvrp.io.command_line import UserError
-from train.on_policy import ppo
-
-SMALL = baselines.Settings(num_envs=8, rollout_length=5, width=16, num_updates=10)
 
 
 @pytest.fixture
@@ -69,7 +70,6 @@ def test_a_side_that_fails_is_a_line_with_its_last_words(args, rates_of, monkeyp
 
 def test_all_pairs_are_of_known_players():
     assert {name for pair in PAIRS for name in (pair.ours, pair.peer)} == set(PLAYERS)
-    assert {name for pair in LEARNER_PAIRS for name in (pair.ours, pair.peer)} == set(LEARNERS)
 
 
 @pytest.mark.slow
@@ -89,126 +89,205 @@ def test_our_player_goes_on_where_it_was(monkeypatch):
     assert played == [0, 1, 2, 0, 1, 2]  # a fresh pool of instances in every call
 
 
-def test_the_command_line_writes_all_parts(args, rates_of, monkeypatch, tmp_path, capsys):
-    asked = []
-
-    def process(name, cores, args):
-        asked.append((name, args.batch, args.steps))
-        return {"darp": 3e6, "our ippo": 8e4}.get(name, 1e4)
-
-    monkeypatch.setattr(peers, "measure_apart", process)
-    monkeypatch.setattr(peers, "PAIRS", (Pair("darp", "truck_drone small", 1.5),))
-    monkeypatch.setattr(peers, "LEARNER_PAIRS", (Pair("our ippo", "darp", 1.2),))
-    words = ["--cores", "1", "--repeats", "1", "--train_envs", "64"]
-    peers.main([*words, "--out", str(tmp_path / "result.json")])
-    result = json.loads((tmp_path / "result.json").read_text())
-    assert result["pairs"][0]["steps_per_second"] == {"ours": [3e6], "peer": [1e4]}
-    assert result["training"][0]["steps_per_second"] == {"ours": [8e4], "peer": [3e6]}
-    assert asked[2:] == [("our ippo", 64, 25), ("darp", 64, 25)]
-    out = capsys.readouterr().out
-    assert "3 M" in out
-    assert "240 k" in out  # decisions of three agents
+SCRIPT = '''
+"""As JaxMARL's scripts are: settings by Hydra, a log of every update."""
+import hydra
+import jax
+import jax.numpy as jnp
+from omegaconf import OmegaConf
+import wandb
+import jaxmarl
 
 
-@pytest.mark.parametrize(("name", "critic"), [("our mappo", "central"), ("our ippo", "local")])
-def test_our_learners_have_the_sizes_of_the_peers(monkeypatch, name, critic):
-    monkeypatch.setattr("benchmarks.training.Learning", lambda config: argparse.Namespace(chunk=config))
-    config = LEARNERS[name].build(8, 5)
-    assert (config.critic, config.steps_per_update, config.sequence_length) == (critic, 40, 5)
-    assert (config.num_epochs, config.num_minibatches, config.log_interval) == (4, 4, 1)
-    assert config.recurrent_size == 64
-    assert config.hidden_sizes == ((64, 64) if name == "our mappo" else (128, 128))
+def make_train(config):
+    config["NUM_UPDATES"] = config["TOTAL_TIMESTEPS"] // config["NUM_STEPS"] // config["NUM_ENVS"]
+
+    def train(key):
+        def update(carry, number):
+            returned = (number + jax.random.key_data(key)[-1]) * 2.0
+            jax.experimental.io_callback(lambda metric: wandb.log(metric), None, {"returns": returned})
+            return carry, None
+
+        return jax.lax.scan(update, 0, jnp.arange(config["NUM_UPDATES"]))
+
+    return train
 
 
-def test_the_advantages_of_the_baseline_are_ours():
-    keys = jax.random.split(jax.random.key(0), 4)
-    reward, value = (jax.random.normal(key, (7, 3)) for key in keys[:2])
-    done, last_value = jax.random.bernoulli(keys[2], 0.3, (7, 3)), jax.random.normal(keys[3], (3,))
-    next_value = jnp.concatenate([value[1:], last_value[None]])
-    cut = jnp.zeros_like(done)
-    expected = ppo.gae(reward, value, next_value, done, cut, gamma=0.99, gae_lambda=0.95)
-    for unroll in (1, 8, 16):
-        got = baselines.gae(reward, value, done, last_value, SMALL, unroll)
-        np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
+@hydra.main(version_base=None, config_path="config", config_name="script")
+def main(config):
+    raise AssertionError("not called")
+'''
+
+SETTINGS = """
+"LR": 5e-4
+"NUM_ENVS": 4
+"NUM_STEPS": 8
+"TOTAL_TIMESTEPS": 1e7
+"UPDATE_EPOCHS": 3
+"NUM_MINIBATCHES": 2
+"GAMMA": 0.98
+"GAE_LAMBDA": 0.9
+"CLIP_EPS": 0.3
+"ENT_COEF": 0.02
+"MAX_GRAD_NORM": 0.25
+"ACTIVATION": "tanh"
+"ANNEAL_LR": True
+"FC_DIM_SIZE": 16
+"GRU_HIDDEN_DIM": 16
+"""
 
 
-def test_the_losses_of_the_baseline_by_hand():
-    # Normalised, the advantages are 1 and -1. Ratios 1.5 and 0.5 are clipped to 1.2 and 0.8: the worse of both counts.
-    log_prob, advantage = jnp.log(jnp.array([1.5, 0.5])), jnp.array([3.0, 1.0])
-    loss = baselines.policy_loss(log_prob, jnp.zeros(2), advantage, 0.2)
-    np.testing.assert_allclose(loss, -(1.2 - 0.8) / 2, rtol=1e-5)
-    # Not clipped: 0.5 against 2; clipped to 0.2 against 2, which is worse.
-    error = baselines.value_loss(jnp.array([0.5]), jnp.array([0.0]), jnp.array([2.0]), 0.2)
-    np.testing.assert_allclose(error, 0.5 * 1.8**2, rtol=1e-5)
+@pytest.fixture
+def clone(tmp_path, monkeypatch):
+    """A folder as a clone of JaxMARL is, with one script, which is compared in `COMPARISONS` alone."""
+    folder = tmp_path / "baselines" / "IPPO"
+    folder.mkdir(parents=True)
+    (folder / "script.py").write_text(SCRIPT)
+    (folder / "script.yaml").write_text(SETTINGS)
+    env = {"name": "darp", "num_nodes": 2, "num_agents": 1}
+    changes = {"GRU_HIDDEN_DIM": 8}
+    comparison = Comparison("a problem", "IPPO, GRU", env, "IPPO/script.py", "IPPO/script.yaml", 5, changes, counted=2)
+    monkeypatch.setattr(training, "COMPARISONS", (comparison,))
+    monkeypatch.setattr(peers, "COMPARISONS", (comparison,))
+    monkeypatch.setitem(sys.modules, "jaxmarl", SimpleNamespace(make=None))
+    return tmp_path
 
 
-def test_the_distribution_of_the_baseline_by_hand():
-    logits = jnp.log(jnp.array([[0.25, 0.75]]))
-    np.testing.assert_allclose(baselines.log_prob_of(logits, jnp.array([1])), [np.log(0.75)], rtol=1e-5)
-    expected = -(0.25 * np.log(0.25) + 0.75 * np.log(0.75))
-    np.testing.assert_allclose(baselines.entropy_of(logits), expected, rtol=1e-5)
+def test_a_script_trains_as_it_is_published(clone):
+    (comparison,) = training.COMPARISONS
+    train = learners.theirs(comparison, clone)
+    for seed in (3, 4):
+        updates = train(seed)
+        assert [update.returned for update in updates] == [seed + number for number in range(5)]  # half of the log's
+        assert sorted(update.wall for update in updates) == [update.wall for update in updates]
 
 
-def test_agents_are_joined_and_split_in_their_order():
-    values = {"b": jnp.arange(2), "a": jnp.arange(2) + 10}
-    rows = baselines.joined(values, ["a", "b"])
-    assert rows.tolist() == [10, 11, 0, 1]
-    assert baselines.split(rows, ["a", "b"])["b"].tolist() == [0, 1]
+@pytest.mark.slow
+def test_our_learner_has_the_settings_of_the_script(clone):
+    (comparison,) = training.COMPARISONS
+    settings = comparison.published(clone)
+    config = learners.config_of(comparison, settings, normalised=False)
+    assert settings["TOTAL_TIMESTEPS"] == config.total_steps == 5 * 4 * 8
+    assert (config.num_envs, config.rollout_length, config.sequence_length, config.num_updates) == (4, 8, 8, 5)
+    assert (config.num_epochs, config.num_minibatches, config.critic) == (3, 2, "local")
+    assert (config.actor_lr, config.critic_lr, config.lr_decay) == (5e-4, 5e-4, True)
+    assert (config.gamma, config.gae_lambda, config.clip_eps, config.entropy_coef) == (0.98, 0.9, 0.3, 0.02)
+    assert (config.max_grad_norm, config.activation, config.layer_norm) == (0.25, "relu", False)
+    assert (config.hidden_sizes, config.recurrent_size, config.value_norm) == ((16, 8), 8, False)
+    updates = learners.ours(comparison, clone)(0)
+    assert len(updates) == 5 and all(update.returned < 0 for update in updates[1:])
 
 
-class Guess:
-    """An environment with JaxMARL's face: two agents are paid for the action that they are shown; 3 steps."""
+def test_a_training_is_told_by_its_curve_and_speed():
+    updates = [Update(float(number), 10.0 + 2 * number, 5.0 + number) for number in range(101)]
+    run = training.run_of(updates, steps=8)
+    assert len(run["curve"]) == training.POINTS
+    assert run["curve"][0] == [4 * 8, 2.0]  # the mean of updates 1 to 3, after the fourth
+    assert run["curve"][-1][0] == 101 * 8
+    assert run["final"] == np.mean(range(91, 101))
+    assert (run["steps_per_second"], run["steps_per_cpu_second"]) == (4.0, 8.0)
 
-    agents = ("agent_0", "agent_1")
 
-    def __init__(self):
-        self.agents = list(Guess.agents)
+class Talk:
+    """Two agents of other spaces, who are paid for what they see."""
+
+    agents = ("speaker", "listener")
+
+    def observation_space(self, agent):
+        return SimpleNamespace(shape=(1,) if agent == "speaker" else (3,))
 
     def action_space(self, agent):
-        return argparse.Namespace(n=3)
-
-    def _shown(self, key):
-        wanted = jax.random.randint(key, (2,), 0, 3)
-        return {agent: jax.nn.one_hot(wanted[i], 3) for i, agent in enumerate(self.agents)}, wanted
+        return SimpleNamespace(n=2 if agent == "speaker" else 5)
 
     def reset(self, key):
-        seen, wanted = self._shown(key)
-        return seen, (wanted, jnp.int32(0))
+        return {"speaker": jnp.ones(1), "listener": jnp.ones(3)}, 0
 
     def step(self, key, state, action):
-        wanted, clock = state
-        paid = {agent: jnp.float32(action[agent] == wanted[i]) for i, agent in enumerate(self.agents)}
-        seen, wanted = self._shown(key)
-        done = clock == 2
-        return seen, (wanted, (clock + 1) % 3), paid, dict.fromkeys(self.agents, done), {"paid": sum(paid.values()) / 2}
+        seen, _ = self.reset(key)
+        return seen, state + action["listener"], {agent: 1.0 for agent in self.agents}, False, {}
 
 
-@pytest.mark.parametrize("kind", [baselines.IPPO, baselines.MAPPO])
+def test_agents_with_other_spaces_are_filled_up(monkeypatch):
+    monkeypatch.setitem(sys.modules, "jaxmarl", SimpleNamespace(make=lambda name: Talk()))
+    env = scripts._made("any")
+    assert {env.observation_space(agent).shape for agent in env.agents} == {(3,)}
+    assert {env.action_space(agent).n for agent in env.agents} == {5}
+    seen, state = env.reset(jax.random.key(0))
+    assert seen["speaker"].tolist() == [1, 0, 0]
+    seen, state, *_ = env.step(jax.random.key(0), state, {"speaker": jnp.array([1]), "listener": jnp.array([2])})
+    assert state == 2 and seen["listener"].tolist() == [1, 1, 1]
+
+
+@pytest.fixture
+def processes(monkeypatch):
+    """Learners that answer at once; the log of who trained which seed."""
+    log = []
+
+    class Answering:
+        compile_seconds = 7.0
+
+        def __init__(self, side):
+            self.side = side
+
+        def trained(self, seed):
+            log.append((self.side, seed))
+            if self.side == "broken":
+                raise RuntimeError("out of luck")
+            speed = {"ours": 300.0, "JaxMARL's": 200.0}[self.side] + seed
+            return {"curve": [[8, 1.0], [16, 2.0 + seed]], "final": 2.0 + seed, "steps_per_cpu_second": speed}
+
+    monkeypatch.setattr(training, "served", lambda side, *rest: contextlib.nullcontext(Answering(side)))
+    return log
+
+
+def test_the_learners_take_turns_seed_by_seed(clone, processes, tmp_path, capsys):
+    words = ["--parts", "training", "--jaxmarl", str(clone), "--cores", "1", "--seeds", "2"]
+    peers.main([*words, "--out", str(tmp_path / "result.json")])
+    assert processes == [("ours", 0), ("JaxMARL's", 0), ("ours", 1), ("JaxMARL's", 1)]
+    result = json.loads((tmp_path / "result.json").read_text())
+    ours, theirs = training.table(result["training"])[1:]
+    assert ours[3:] == ["ours", "2.50 (2.00 to 3.00)", "300", "300 - 301", "1.50", "7 CPU s"]
+    assert theirs[-2] == "1.00"
+    assert "160" in ours and "scripts of JaxMARL unknown" in capsys.readouterr().out
+    curves.main([str(tmp_path / "result.json"), "--out", str(tmp_path / "curves.png")])
+    assert (tmp_path / "curves.png").stat().st_size > 10_000
+
+
+def test_a_learner_that_fails_is_a_line(clone, processes, monkeypatch, capsys):
+    (comparison,) = training.COMPARISONS
+    broken = dataclasses.replace(comparison, sides=("broken",))
+    monkeypatch.setattr(peers, "COMPARISONS", (broken,))
+    peers.main(["--parts", "training", "--jaxmarl", str(clone), "--cores", "1"])
+    assert "IPPO, GRU, a problem: out of luck" in capsys.readouterr().out
+
+
 @pytest.mark.slow
-def test_the_baselines_learn(kind):
-    settings = baselines.Settings(num_envs=64, rollout_length=6, width=16, num_updates=40, learning_rate=1e-2)
-    baseline = kind(settings, Guess())
-    first = jax.jit(baseline.init)(jax.random.key(0))
-    last, metrics = jax.jit(lambda runner: jax.lax.scan(lambda r, _: baseline.update(r), runner, length=40))(first)
-    assert metrics["paid"][0] < 0.5
-    assert metrics["paid"][-1] > 0.9
-    assert jax.tree.map(jnp.shape, first) == jax.tree.map(jnp.shape, last)
-    assert all(int(network.step) == 40 * 16 for network in last.networks)
+def test_a_process_says_why_it_ended(clone):
+    (comparison,) = training.COMPARISONS
+    with (
+        pytest.raises(RuntimeError, match="not enough values to unpack"),
+        training.served("ours", comparison, 1, clone),
+    ):
+        pass
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", [baselines.IPPO, baselines.MAPPO])
-def test_an_update_on_the_peers_environment_changes_all_parameters(kind):
-    pytest.importorskip("jaxmarl", reason="the extra is not installed: pip install -e '.[peers]'")
-    baseline = baselines.make(kind, SMALL)
-    before = jax.jit(baseline.init)(jax.random.PRNGKey(0))
-    after, metrics = jax.jit(baseline.update)(before)
-    assert jax.tree.map(jnp.shape, before) == jax.tree.map(jnp.shape, after)
-    pairs = zip(jax.tree.leaves(before.networks), jax.tree.leaves(after.networks), strict=True)
-    assert not any(np.array_equal(old, new) for old, new in pairs)
-    assert all(np.isfinite(value) for value in metrics.values())
-    widths = {leaf.shape[-1] for leaf in jax.tree.leaves(before.networks[0].params)}
-    assert widths == {16, 5, *([1] if kind is baselines.IPPO else [])}
+def test_scripts_are_needed_to_train_beside_them(tmp_path):
+    with pytest.raises(UserError, match="give a clone of github"):
+        peers.main(["--parts", "training", "--jaxmarl", str(tmp_path)])
+
+
+def test_comparisons_are_of_known_sides_and_have_names_of_their_own():
+    assert {side for comparison in COMPARISONS for side in comparison.sides} == set(SIDES)
+    assert len({comparison.name for comparison in COMPARISONS}) == len(COMPARISONS)
+
+
+def test_the_command_line_writes_what_was_played(args, rates_of, monkeypatch, tmp_path, capsys):
+    rates_of(darp=[3e6], **{"truck_drone small": [1e4]})
+    monkeypatch.setattr(peers, "PAIRS", (Pair("darp", "truck_drone small", 1.5),))
+    peers.main(["--cores", "1", "--repeats", "1", "--out", str(tmp_path / "result.json")])
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert result["pairs"][0]["steps_per_second"] == {"ours": [3e6], "peer": [1e4]} and "training" not in result
+    assert "3 M" in capsys.readouterr().out
 
 
 def test_systems_without_affinity_are_told(monkeypatch):
