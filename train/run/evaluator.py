@@ -33,9 +33,17 @@ class Evaluator:
         """The fixed instances, leading axis `[num_episodes]`."""
         return jax.vmap(self.env.generate)(jax.random.split(jax.random.key(self.seed), self.num_episodes))
 
-    def play(self, actor: Actor) -> dict[str, jax.Array]:
-        """Mean figures of an actor on the instances; pure, to be jitted by the caller."""
-        return mean_figures(self.env, self.attempt(actor, self.keys(1)[0]))
+    def play(self, actor: Actor, best_of: int = 1) -> dict[str, jax.Array]:
+        """Mean figures of an actor, of its best of several tries on each instance; pure, to be jitted by the caller."""
+        keys = self.keys(best_of)
+        best = self.attempt(actor, keys[0])
+
+        def retry(best: dict[str, jax.Array], key: jax.Array) -> tuple[dict[str, jax.Array], None]:
+            return better(best, self.attempt(actor, key)), None
+
+        if best_of > 1:
+            best, _ = jax.lax.scan(retry, best, keys[1:])
+        return mean_figures(self.env, best)
 
     def attempt(self, actor: Actor, key: jax.Array) -> dict[str, jax.Array]:
         """Figures `f32[num_episodes]` of one try on each instance; pure."""
@@ -108,7 +116,7 @@ def best_of_tries(
 ) -> dict[str, jax.Array]:
     """Mean figures of a policy's best of several sampled tries on each instance; with `[seeds]` if there are several.
 
-    One program is called for each try, so that `episodes` can be advanced between.
+    Those of `Evaluator.play`, by one program that is called for each try, so that `episodes` can be advanced between.
     """
 
     def play(params: Any, key: jax.Array) -> dict[str, jax.Array]:

@@ -139,7 +139,7 @@ def test_a_run_on_generated_boards_is_evaluated_on_those_of_a_file(
     path, played = str(boards / "two.npz"), []
     shown = [headline.figure for headline in registry.card_of(jaxvrp.make("pcb", boards=path)).headlines]
 
-    def play(self, actor):
+    def play(self, actor, best_of=1):
         played.append((self.env, actor))
         return dict.fromkeys(["return", "length", *shown], jnp.zeros(()))
 
