@@ -118,6 +118,12 @@ def test_shipments_are_a_dial_a_ride_problem(tmp_path):
     np.testing.assert_array_equal(instance.travel_time[1], [110, 0, 190, 190, 0])
     np.testing.assert_array_equal(instance.earliest, [300, 600, 0, 0, 0])
     assert instance.deadline.tolist() == [7200, 1200, np.inf, np.inf, 3000] and instance.max_ride_time == 240
+    assert problem.problems.inspect(instance, problem.env).warnings == ()
+    short = solve.open_problem(path, given={"max_ride_time": 170})
+    assert (
+        "170 is less than every direct ride takes, at least 180"
+        in short.problems.inspect(short.problem, short.env)[1][0]
+    )
     solution = solve.solve(path, seconds=0.3)
     assert solution.plan["feasible"]
     # The depot, 1, 2 (where the second ride begins), back to 1, and the depot.
