@@ -45,7 +45,7 @@ def with_hindsight(instances: Instance, key: jax.Array, *, rounds: int, max_stop
     """The routes `[B]` with the most value that are found for days `[B]`, all requests known from the beginning.
 
     Args:
-        instances: days `[B]`; with a depot, no delivery opens after its parcel is there.
+        instances: days `[B]`.
         key: typed key.
         rounds: of ruin and recreate.
         max_stops: L, the most stops of a vehicle in the whole day.
@@ -141,10 +141,11 @@ def _round(prepared: Prepared, day: Served, key: jax.Array) -> Served:
     seed = jnp.sum(chance <= jax.random.uniform(seed_key, (), jnp.float32) * chance[-1], dtype=jnp.int32)
     seed = jnp.minimum(seed, size - 1)
 
-    # When and by which vehicle requests are served; those that are not, when they arrive.
+    # When and by which vehicle requests are served; those that are not, when they can be at first.
+    opens = jnp.maximum(instance.pickup_earliest, instance.dropoff_earliest)
     vehicle = jnp.broadcast_to(index_of(number.shape[0])[:, None], number.shape)
     slot = jnp.where(number >= 0, number, size)
-    when = jnp.where(exists, instance.arrival, 0.0).at[slot].set(day.routes.planes["start"], mode="drop")
+    when = jnp.where(exists, opens, 0.0).at[slot].set(day.routes.planes["start"], mode="drop")
     by = jnp.full(size, -1, jnp.int32).at[slot].set(vehicle, mode="drop")
     apart = distance(instance.dropoff.T, instance.dropoff[seed][:, None]) * prepared.pace[0]
     if instance.depot is None:

@@ -155,8 +155,9 @@ def _take(values: jax.Array, index: jax.Array) -> jax.Array:
     return jnp.take_along_axis(values, index.reshape((1,) * (values.ndim - 2) + index.shape), axis=-1)
 
 
-# Parcels. The time of a stop is its `path`, as if no parcel had to be waited for, and the `shift` of its trip: how much
-# later it begins because of the parcels of this trip and of those before.
+# Parcels. The time of a stop is its `path`, as if nothing had to be waited for, and its `shift`: how much later it
+# begins because of the parcels of its trip, and of all before it, and because of windows that open later. A trip leaves
+# the depot as late as its first stop allows.
 
 
 def _time_parcels(prepared: Prepared, vehicle: jax.Array, row: Row) -> Routes:
@@ -166,7 +167,7 @@ def _time_parcels(prepared: Prepared, vehicle: jax.Array, row: Row) -> Routes:
     loading = instance.minutes_to_load[vehicle]
     home_by = jnp.broadcast_to(instance.latest_return, instance.stop_time.shape)[vehicle]
     table = jnp.take(prepared.table, jnp.maximum(row.number, 0), axis=0).T
-    opens, x, y, load, deadline = table[jnp.array([6, 3, 4, 5, 9])]
+    opens, x, y, load, earliest, deadline = table[jnp.array([6, 3, 4, 5, 8, 9])]
     count = jnp.sum(exists, dtype=jnp.int32)
     index = index_of(exists.shape[0])
     is_last = exists & (jnp.roll(is_first, -1) | (index == count - 1))
@@ -185,7 +186,10 @@ def _time_parcels(prepared: Prepared, vehicle: jax.Array, row: Row) -> Routes:
     path = sums(jnp.where(exists, leg + service + jnp.where(is_first, back, 0.0), 0.0))
     loads_at = jax.lax.cummax(jnp.where(is_first, path - loading - leg, 0.0))
     released = jax.lax.cummax(jnp.maximum(jnp.where(exists, opens - loads_at, 0.0), 0.0))
-    shift = jax.lax.cummin(jnp.where(is_last, released, jnp.inf), reverse=True)
+    loaded = jax.lax.cummin(jnp.where(is_last, released, jnp.inf), reverse=True)
+    opened = jax.lax.cummax(jnp.where(exists, earliest - path, -jnp.inf))
+    on_the_way = jnp.maximum(loaded, _shifted(opened, -jnp.inf))
+    shift = jnp.maximum(loaded, opened)
     ends = path + stop_time + home
     due = jnp.where(is_last, jnp.minimum(deadline, home_by - stop_time - home), deadline)
     spare = jax.lax.cummin(jnp.where(exists, due - path, jnp.inf), reverse=True)
@@ -203,6 +207,9 @@ def _time_parcels(prepared: Prepared, vehicle: jax.Array, row: Row) -> Routes:
         "path": path,
         "loads_at": jnp.where(is_end, begin, loads_at),
         "shift": jnp.where(exists, shift, 0.0),
+        "shift_on_the_way": jnp.where(exists, on_the_way, 0.0),
+        "shift_of_trip": jax.lax.cummax(jnp.where(is_first, shift, -jnp.inf)),
+        "shift_of_end": jax.lax.cummin(jnp.where(is_last, shift, jnp.inf), reverse=True),
         "shift_before": shift_before,
         "spare": jnp.where(is_end, home_by + turnaround - begin, spare),
         "spare_of_trip": jax.lax.cummax(jnp.where(is_first, spare, -jnp.inf)),
@@ -217,7 +224,26 @@ def _time_parcels(prepared: Prepared, vehicle: jax.Array, row: Row) -> Routes:
 
 
 def _place_parcels(prepared: Prepared, routes: Routes, request: Request, luck: jax.Array) -> Place:
-    """Before or behind a stop of its trip, or on a trip of its own; exact."""
+    """Before or behind a stop of its trip, or on a trip of its own."""
+    ranks = _added_to_parcels(prepared, routes, request) * luck[:, None, None]
+    at = jax.lax.argmin(ranks.ravel(), 0, jnp.int32)
+    vehicle, rest = at // (ranks.shape[1] * ranks.shape[2]), at % (ranks.shape[1] * ranks.shape[2])
+    how, position = rest // ranks.shape[2], rest % ranks.shape[2]
+    row = _row_of(routes, vehicle)
+    is_first = (how == 2) | ((how == 0) & jnp.any(row.mark & (index_of(row.mark.shape[0]) == position)))
+    number = request.index.astype(jnp.int32)
+    added = _put(row, position + (how == 1), number, is_first)
+    # The stop that was the first of the trip is now the second.
+    is_second = (index_of(row.mark.shape[0]) == position + 1) & (how == 0)
+    return Place(jnp.min(ranks) < jnp.inf, vehicle, Row(added.number, added.mark & ~is_second))
+
+
+def _added_to_parcels(prepared: Prepared, routes: Routes, request: Request) -> jax.Array:
+    """`f32[V, 3, L]`: minutes that the request adds before or behind a stop of its trip, or on a trip before it.
+
+    Infinite where it does not fit; exact, but that a trip with a limit to its length, if it has to wait on its way, is
+    taken to leave no later than its first stop allows.
+    """
     instance, planes, mark = prepared.instance, routes.planes, routes.row.mark
     assert instance.depot is not None
     stop_time, loading, pace = instance.stop_time[:, None], instance.minutes_to_load[:, None], prepared.pace[:, None]
@@ -237,35 +263,36 @@ def _place_parcels(prepared: Prepared, routes: Routes, request: Request, luck: j
     has_room = ~is_end[:, -1:] & (planes["start"][:, -1:] == jnp.inf) & request.exists
     fits = planes["carried"] + request.load <= prepared.capacity[:, None]
     fits &= exists & ~instance.is_drone[:, None] & has_room
-    shift = jnp.maximum(planes["shift"], request.pickup_earliest - planes["loads_at"])
-    fits &= shift <= planes["spare_of_trip"] + prepared.slack
+    loaded = request.pickup_earliest - planes["loads_at"]
+    fits &= loaded <= planes["spare_of_trip"] + prepared.slack
 
-    def joined(added: jax.Array, begin: jax.Array, spare: jax.Array, possible: jax.Array) -> jax.Array:
-        possible &= shift + begin <= request.dropoff_deadline + prepared.slack
-        possible &= shift + added + stop_time <= spare + prepared.slack
-        possible &= planes["duration"] + added + stop_time <= instance.max_trip[:, None] + prepared.slack
-        return jnp.where(possible, added, jnp.inf)
+    def served(begin: jax.Array, shift: jax.Array) -> jax.Array:
+        """The shift of the request, whose path has it `begin`, after stops with this shift."""
+        return jnp.maximum(jnp.maximum(shift, loaded), request.dropoff_earliest - begin)
 
-    before = joined(
-        from_before + on - planes["leg"], planes["path"] - planes["leg"] + from_before, planes["spare"], fits
-    )
-    behind = joined(
-        there + home - planes["home"], planes["path"] + stop_time + there, planes["spare_after"], fits & is_last
-    )
-    shift = jnp.maximum(planes["shift_before"], request.pickup_earliest - planes["loads_at"])
+    def joined(
+        added: jax.Array, begin: jax.Array, shift: jax.Array, spare: jax.Array, is_first: jax.Array
+    ) -> jax.Array:
+        possible = shift + begin <= request.dropoff_deadline + prepared.slack
+        moved = shift + added + stop_time
+        possible &= moved <= spare + prepared.slack
+        leaves = jnp.where(is_first, shift, jnp.maximum(planes["shift_of_trip"], loaded))
+        longer = jnp.maximum(moved, planes["shift_of_end"]) - leaves
+        possible &= planes["duration"] + longer <= instance.max_trip[:, None] + prepared.slack
+        return jnp.where(possible & fits, added, jnp.inf)
+
+    begin = planes["path"] - planes["leg"] + from_before
+    shift = served(begin, planes["shift_on_the_way"])
+    before = joined(from_before + on - planes["leg"], begin, shift, planes["spare"], mark)
+    begin = planes["path"] + stop_time + there
+    shift = served(begin, planes["shift"])
+    behind = joined(there + home - planes["home"], begin, shift, planes["spare_after"], jnp.zeros_like(mark))
+    behind = jnp.where(is_last, behind, jnp.inf)
+    begin = planes["loads_at"] + loading + out
+    shift = served(begin, planes["shift_before"])
     cycle = (out + home) + (stop_time + loading) + instance.turnaround[:, None]
     alone = (exists & mark | is_end) & has_room & (request.load <= prepared.capacity[:, None])
-    alone &= shift + planes["loads_at"] + loading + out <= request.dropoff_deadline + prepared.slack
+    alone &= shift + begin <= request.dropoff_deadline + prepared.slack
     alone &= shift + cycle <= planes["spare"] + prepared.slack
     alone &= out + home + stop_time <= instance.max_trip[:, None] + prepared.slack
-    ranks = jnp.stack([before, behind, jnp.where(alone, out + home, jnp.inf)], axis=1) * luck[:, None, None]
-    at = jax.lax.argmin(ranks.ravel(), 0, jnp.int32)
-    vehicle, rest = at // (ranks.shape[1] * ranks.shape[2]), at % (ranks.shape[1] * ranks.shape[2])
-    how, position = rest // ranks.shape[2], rest % ranks.shape[2]
-    row = _row_of(routes, vehicle)
-    is_first = (how == 2) | ((how == 0) & jnp.any(row.mark & (index_of(row.mark.shape[0]) == position)))
-    number = request.index.astype(jnp.int32)
-    added = _put(row, position + (how == 1), number, is_first)
-    # The stop that was the first of the trip is now the second.
-    is_second = (index_of(row.mark.shape[0]) == position + 1) & (how == 0)
-    return Place(jnp.min(ranks) < jnp.inf, vehicle, Row(added.number, added.mark & ~is_second))
+    return jnp.stack([before, behind, jnp.where(alone, out + home, jnp.inf)], axis=1)

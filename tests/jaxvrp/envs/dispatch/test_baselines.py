@@ -132,7 +132,7 @@ def test_cover_sends_the_vehicle_that_is_needed_least_to_where_vehicles_are_need
 @pytest.mark.slow("ride_pooling")
 @pytest.mark.parametrize("scenario", ENVS)
 def test_hindsight_keeps_every_promise_and_serves_more(scenario):
-    env, batch = ENVS[scenario], without_late_openings(days_of(scenario, 6))
+    env, batch = ENVS[scenario], days_of(scenario, 6)
     plain = run(env, AcceptActor(), batch, jax.random.key(1))
     few, found = (
         jax.device_get(with_hindsight(as_float32(batch), jax.random.key(2), rounds=rounds, max_stops=16))
@@ -150,13 +150,6 @@ def test_hindsight_keeps_every_promise_and_serves_more(scenario):
         assert report.travel.sum() == pytest.approx(found.routes.travel[i].sum(), abs=0.1)
     assert (found.value >= plain["value_served"] - 1e-3).all(), "a bound is above every player, on every day"
     assert found.value.mean() > 1.05 * plain["value_served"].mean() and found.value.mean() > few.value.mean()
-
-
-def without_late_openings(batch):
-    """Hindsight of parcels knows no deliveries that open after the order."""
-    if batch.depot is None:
-        return batch
-    return batch.replace(dropoff_earliest=np.zeros_like(batch.dropoff_earliest))
 
 
 def stops_of(day, routes):
@@ -177,7 +170,7 @@ def stops_of(day, routes):
 @pytest.mark.parametrize("scenario", ENVS)
 def test_a_request_at_its_best_place_is_where_trying_all_places_puts_it(scenario):
     """Hindsight's insertion, against building and timing every route that has the request."""
-    (day,) = each(without_late_openings(days_of(scenario, 11, 1)))
+    (day,) = each(days_of(scenario, 11, 1))
     day = day.replace(pickup_earliest=np.maximum(day.pickup_earliest, day.arrival))
     prepared = prepare(as_float32(day))
     routes = hindsight.timed_routes(
