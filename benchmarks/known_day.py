@@ -1,6 +1,6 @@
 """A day of vans that is known in advance: our search beside PyVRP on the same days, one core each, equal seconds.
 
-taskset -c 0 python -m benchmarks.known_day --sizes 40 100 200 --seconds 10 --out known_day.json
+taskset -c 0 python -m benchmarks.known_day --sizes 40 100 200 --seconds 10 --out result.json
 
 Customers lie in a square of 12 km around the depot, vans for 20 customers each drive 30 km/h, come back to load again,
 and stop four minutes at a customer. Of the first kind of days, parcels have deadlines; of the second, windows of two
@@ -139,9 +139,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             rows.append([str(size), kind, *figures])
     header = measure.machine(["python", "-m", "benchmarks.known_day", *argv], measure.device_name())
     protocol = {"days": args.days, "seconds": f"{args.seconds:g} a day, without compilation"}
-    measure.write_result(
-        args.out, {"machine": header, "protocol": protocol, "records": records}, aligned([head, *rows])
-    )
+    result = {"machine": header, "protocol": protocol, "records": records, "tables": {"known days": [head, *rows]}}
+    measure.write_result(args.out, result, aligned([head, *rows]))
 
 
 def compared(size: int, kind: str, args: argparse.Namespace) -> list[dict[str, Any]]:

@@ -96,7 +96,7 @@ def _where(condition: jax.Array, a: Served, b: Served) -> Served:
 def first_plan(prepared: Prepared, max_stops: int, key: jax.Array) -> Served:
     """Requests inserted from the most valuable on."""
     instance = prepared.instance
-    shape = (instance.num_vehicles, max_stops)
+    shape = (instance.num_vehicles, max_stops + 1)  # the last one is free: insertion looks behind the last stop
     empty = timed_routes(prepared, Row(jnp.full(shape, -1, jnp.int32), jnp.zeros(shape, bool)))
     count = instance.load.shape[0]
     order = jnp.argsort(-instance.value + 1e-3 * jax.random.uniform(key, (count,), jnp.float32))

@@ -53,8 +53,8 @@ def search_day(env: Dispatch, instance: Instance, key: jax.Array, stop: StopCrit
     left out. The cost is minus the value, and `TRAVEL_PRICE` mean values for each minute of travel.
     """
     prepared = hindsight.known(as_float32(instance))
-    stops = instance.max_requests * (1 if instance.depot is not None else 2)
-    first_of = jax.jit(functools.partial(hindsight.first_plan, prepared, min(stops, MOST_STOPS)))
+    stops = min(instance.max_requests * (1 if instance.depot is not None else 2), MOST_STOPS)
+    first_of = jax.jit(functools.partial(hindsight.first_plan, prepared, stops))
     parts: Parts = [(first, first) for first in map(first_of, jax.random.split(key, num_threads()))]
     program = jax.jit(hindsight.annealed)
     with ThreadPoolExecutor(len(parts)) as pool:
