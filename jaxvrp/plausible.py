@@ -72,7 +72,15 @@ def paces(
                 f"{field}: {words(speed)} is across the map in {time(takes)}, and the horizon is {time(horizon)}; "
                 f"{remedy}"
             )
-        if takes > horizon:
+        yield from slow({field: speed}, words, across, horizon, time, remedy)
+
+
+def slow(
+    speeds: Mapping[str, float], words: Words, across: float, horizon: float, time: Words, remedy: str = UNITS
+) -> Iterator[str]:
+    """Likewise, those at which the map is not crossed by the horizon."""
+    for field, speed in speeds.items():
+        if (takes := across / speed) > horizon:
             yield (
                 f"{field}: {words(speed)} takes {time(takes)} across the map, and the horizon is {time(horizon)}; "
                 f"{remedy}"

@@ -162,7 +162,7 @@ def test_lines_of_places_and_published_folders_too(tmp_path, capsys):
     assert "assumed, as the file does not say it: alpha 2; else --env.KEY VALUE" in capsys.readouterr().err
     (problem,) = solve.read_problems(tmp_path / "lines.txt", None, {"alpha": 4})[1]
     assert problem.drone_pace == 0.25
-    with pytest.raises(UserError, match=r"--env\.alpha: .*tsp\.txt says all that its reader needs; leave it out"):
+    with pytest.raises(UserError, match=r"--env\.alpha: the reader of .*tsp\.txt takes allow_revisits"):
         (tmp_path / "tsp.txt").write_text(agatz()[1])
         solve.read_problems(tmp_path / "tsp.txt", None, {"alpha": 4})
 

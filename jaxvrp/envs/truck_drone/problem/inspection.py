@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Iterator, Sequence
 
@@ -11,7 +12,7 @@ import numpy as np
 from jaxvrp.envs.truck_drone.env import TruckDrone
 from jaxvrp.envs.truck_drone.problem.fleet_map import FleetMap
 from jaxvrp.fields import ABSENT
-from jaxvrp.plausible import TINY, UNITS, degrees, distant, extent, nearest
+from jaxvrp.plausible import TINY, UNITS, degrees, distant, extent, nearest, slow
 from jaxvrp.problems import Inspection
 
 MOVES = 1e-9
@@ -108,32 +109,26 @@ def _mixed(fleet_map: FleetMap) -> Iterator[str]:
         )
 
 
-def _speeds(fleet_map: FleetMap) -> Iterator[tuple[str, float]]:
-    """Field and speed of the vehicles that move."""
-    speeds = (("truck.speed", fleet_map.truck.speed), ("drones[0].speed", fleet_map.drones[0].speed))
-    return (each for each in speeds if each[1] > 0)
+def _speeds(fleet_map: FleetMap) -> dict[str, float]:
+    """By field, the speeds of the vehicles that move."""
+    speeds = {"truck.speed": fleet_map.truck.speed, "drones[0].speed": fleet_map.drones[0].speed}
+    return {field: speed for field, speed in speeds.items() if speed > 0}
 
 
 def _fast(fleet_map: FleetMap) -> Iterator[str]:
     time, step = fleet_map.amount("time"), fleet_map.whole_scale.time
-    for field, speed in _speeds(fleet_map):
+    for field, speed in _speeds(fleet_map).items():
         across = extent(_places(fleet_map)) / speed
         if across < FEWEST_STEPS * step:
             yield (
                 f"{field}: {_speed(fleet_map, speed)} is across the map in {time(across)}, and a step is {time(step)}; "
-                "give it in the units of length and time of the file, or a smaller scale.time"
+                f"{UNITS}, or a smaller scale.time"
             )
 
 
 def _slow(fleet_map: FleetMap) -> Iterator[str]:
-    time, horizon = fleet_map.amount("time"), fleet_map.duration
-    for field, speed in _speeds(fleet_map):
-        takes = extent(_places(fleet_map)) / speed
-        if takes > horizon:
-            yield (
-                f"{field}: {_speed(fleet_map, speed)} takes {time(takes)} across the map, and the horizon is "
-                f"{time(horizon)}; {UNITS}"
-            )
+    words, time = functools.partial(_speed, fleet_map), fleet_map.amount("time")
+    return slow(_speeds(fleet_map), words, extent(_places(fleet_map)), fleet_map.duration, time)
 
 
 def _speed(fleet_map: FleetMap, speed: float) -> str:
