@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from jaxvrp.envs import flying_sidekicks, truck_drone_tours, tsp_drone
+from jaxvrp.envs.dispatch.baselines import search
 from jaxvrp.io.json_files import as_read
 from train import solve
 
@@ -331,8 +332,9 @@ def moment(*, scale=1.0, late=0.0):
 
 
 @pytest.mark.parametrize("scale", [1.0, *SCALES])
-def test_a_moment_in_other_units_of_the_same_names(tmp_path, scale):
+def test_a_moment_in_other_units_of_the_same_names(tmp_path, scale, monkeypatch):
     """What is late by a hundredth of a minute is late in every unit, what is late by a thousandth of that in none."""
+    monkeypatch.setattr(search, "ROUNDS", 8)  # of a call; there is nothing to search
     for late, is_late in ((1.0 + 1e-2, True), (1.0 + 1e-5, False)):
         content = moment(scale=scale, late=late)
         plan = solved_day(tmp_path / "moment.json", content, seconds=0.01).plan
@@ -342,7 +344,8 @@ def test_a_moment_in_other_units_of_the_same_names(tmp_path, scale):
 
 
 @pytest.mark.parametrize("clock", [0.0, EPOCH])
-def test_a_moment_on_another_clock(tmp_path, clock):
+def test_a_moment_on_another_clock(tmp_path, clock, monkeypatch):
+    monkeypatch.setattr(search, "ROUNDS", 8)
     now = 20 + clock / 60
     vehicles = [
         {"id": "van 0", "free": now, "place": [0.0, 0.0], "stops": []},
