@@ -10,6 +10,7 @@ import pytest
 
 import jaxvrp
 from jaxvrp.envs.dispatch import moment as by_hand
+from jaxvrp.envs.dispatch.baselines import search
 from jaxvrp.envs.dispatch.moment import file as moments
 from jaxvrp.envs.dispatch.moment.file import FORMAT, parse_moment
 from jaxvrp.envs.dispatch.problem.day_file import parse_day
@@ -74,8 +75,12 @@ def driven(request):
 
 @pytest.fixture
 def sized(monkeypatch):
-    """`sized(stops)`: plans of moments that are read have room for so many, so that moments share programs."""
+    """`sized(stops)`: plans of moments that are read have room for so many, so that moments share programs.
+
+    A call of the search has a quarter of its rounds.
+    """
     begin = moments.begin
+    monkeypatch.setattr(search, "ROUNDS", 32)
     return lambda stops: monkeypatch.setattr(moments, "begin", lambda prepared, _: begin(prepared, stops))
 
 
@@ -99,8 +104,9 @@ def test_a_moment_is_the_state_that_it_was_written_from(driven, sized):
     assert moment.now == pytest.approx(float(state.now), abs=1e-3)
 
 
-def test_the_command_plans_a_moment_again(driven, write, tmp_path, capsys):
+def test_the_command_plans_a_moment_again(driven, sized, write, tmp_path, capsys):
     content, day, state = driven
+    sized(20)
     path = write(json.dumps(by_hand.moment_of(content, state)), "moment.json")
     out = tmp_path / "plan.json"
     solve.main([str(path), "--seconds", "0.2", "--out", str(out), str(tmp_path / "stops.csv")])
@@ -173,8 +179,9 @@ def test_a_mistake_in_a_moment_is_one_line(damage, says, write):
     assert "\n" not in str(error.value)
 
 
-def test_what_a_moment_is_not_for_is_one_line(write, tmp_path):
+def test_what_a_moment_is_not_for_is_one_line(sized, write, tmp_path):
     content = day_of()
+    sized(20)
     path = write(json.dumps(by_hand.moment_of(content, after_eight()[1])), "moment.json")
     with pytest.raises(UserError, match="no policy can play it"):
         solve.open_problem(path, run="dispatch_same_day")
@@ -222,11 +229,11 @@ def searched(write, sized):
     """The plan of a moment, and when its stops begin."""
     sized(12)
 
-    def search(content):
+    def planned(content):
         plan = solve.solve(write(json.dumps(content), "moment.json"), seconds=0.05).plan
         return plan, {(stop["vehicle"], stop["what"], stop["request"]): stop["begin"] for stop in plan["stops"]}
 
-    return search
+    return planned
 
 
 ADA = ride("Ada", [1, 0], [3, 0], 100)
