@@ -27,8 +27,8 @@ def day_of_vroom(content: Mapping[str, Any], path: str | os.PathLike) -> NamedDa
     """
     try:
         tour = parse_tour(plain(content), "jobs")
-        (depot, *places), earth = _places(tour)
-        day = parse_day(_day(tour, depot, places))
+        places, earth = tour.places
+        day = parse_day(_day(tour, *places.tolist()))
     except ValueError as error:
         raise DamagedFileError(f"{path}: {error}") from None
     services = {task.service for task in tour.tasks}
@@ -51,12 +51,7 @@ def day_of_vroom(content: Mapping[str, Any], path: str | os.PathLike) -> NamedDa
     return warned(named, path)
 
 
-def _places(tour: Tour) -> tuple[list[list[float]], Any]:
-    flat, earth = tour.places
-    return flat.tolist(), earth
-
-
-def _day(tour: Tour, depot: list[float], places: list[list[float]]) -> dict[str, Any]:
+def _day(tour: Tour, depot: list[float], *places: list[float]) -> dict[str, Any]:
     """The day as a file says it, in seconds since its vehicles begin."""
     seconds, metres = tour.seconds, tour.metres
     stop_time = max(task.service for task in tour.tasks)
