@@ -104,7 +104,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(measure_player(PLAYERS[args.player], args.batch, args.steps, args.seconds))
         return
     if args.learner:
-        training.serve(*args.learner, args.jaxmarl)
+        side, comparison = args.learner
+        training.serve(side, comparison, args.jaxmarl)
         return
     if not hasattr(os, "sched_setaffinity"):
         raise UserError("processes cannot be bound to cores on this system; run this benchmark on Linux")

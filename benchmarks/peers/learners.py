@@ -157,7 +157,8 @@ class Smax(Foreign):
     @property
     def there(self) -> Any:
         """The environment."""
-        return _smax()
+        with jax.ensure_compile_time_eval():  # as in `from_jaxmarl`
+            return _smax()
 
 
 @functools.lru_cache
@@ -165,8 +166,7 @@ def _smax() -> Any:
     from jaxmarl.environments.smax import HeuristicEnemySMAX, map_name_to_scenario
 
     parameters = {"see_enemy_actions": True, "walls_cause_death": True, "attack_mode": "closest"}
-    with jax.ensure_compile_time_eval():
-        return HeuristicEnemySMAX(scenario=map_name_to_scenario("3m"), **parameters)
+    return HeuristicEnemySMAX(scenario=map_name_to_scenario("3m"), **parameters)
 
 
 SIDES: dict[str, Callable[[Comparison, pathlib.Path], Train]] = {

@@ -40,7 +40,7 @@ def loaded(clone: pathlib.Path, script: str, log: Log) -> Any:
     """The module that a script below `baselines` is; `log` gets what each update of its trainings says."""
     spec = importlib.util.spec_from_file_location(pathlib.Path(script).stem, clone / "baselines" / script)
     assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
+    module: Any = importlib.util.module_from_spec(spec)
     with _stand_ins(log):
         spec.loader.exec_module(module)
     if hasattr(module, "jaxmarl"):

@@ -78,8 +78,9 @@ class Server:
         line = self._process.stdout.readline()
         if not line:
             self._said.seek(0)
-            words = self._said.read().partition("\n--------------------\n")[0]  # JAX adds advice
-            raise RuntimeError((words.strip().splitlines() or ["it said nothing"])[-1])
+            said = self._said.read().partition("\n--------------------\n")[0]  # JAX adds advice
+            words = [line for line in said.splitlines() if any(map(str.isalnum, line))]
+            raise RuntimeError((words or ["it said nothing"])[-1].strip())
         answer: Record = json.loads(line)
         return answer
 

@@ -218,7 +218,9 @@ class JaxMarl(Foreign):
     @property
     def there(self) -> Any:
         """The environment; one for each name, since programs are compiled for each."""
-        return _made(self.id)
+        # It and its modules keep arrays, which what is traced when it is first needed would else own.
+        with jax.ensure_compile_time_eval():
+            return _made(self.id)
 
 
 @functools.lru_cache
@@ -234,9 +236,7 @@ def _made(name: str) -> Any:
         raise missing_extra("jaxmarl", error) from None
     if name not in jaxmarl.registered_envs:
         raise ValueError(f"id is {shown(name)}; {nearest(name, jaxmarl.registered_envs)}")
-    # It may be needed first while something is traced, and it keeps arrays.
-    with jax.ensure_compile_time_eval():
-        return jaxmarl.make(name)
+    return jaxmarl.make(name)
 
 
 def from_jaxmarl(env: Any) -> FromJaxMarl:
