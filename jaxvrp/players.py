@@ -70,6 +70,7 @@ class Players:
         searches_all: by the same names, those that can plan many episodes in one program.
         cost: `metrics -> f32[]`, the cost of an episode by the metrics at its end, less is better, infinite if it is
             worth nothing; None: minus its return.
+        tidied: `episode -> (cost, episode)` without what gains nothing, for plans that are kept if they cost no more.
         forms: `env -> environments` with the same instances but other decision times, `env` among them. A player that
             was not trained plays in the form in which its mean return is highest.
     """
@@ -81,6 +82,7 @@ class Players:
     searches: Mapping[str, Search] = dataclasses.field(default_factory=dict)
     searches_all: Mapping[str, SearchAll] = dataclasses.field(default_factory=dict)
     cost: Callable[[Mapping[str, jax.Array]], jax.Array] | None = None
+    tidied: Callable[[Episode], tuple[float, Episode]] | None = None
     forms: Callable[[Any], Sequence[Any]] = lambda env: (env,)
 
     def of(self, env: Any) -> Self:

@@ -10,6 +10,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from jaxvrp.episodes import Episode
 from jaxvrp.io import plan_files
+from jaxvrp.io.messages import shown_cost
 from jaxvrp.io.plan_files import Sheet, plan_sheets
 from jaxvrp.orders.geojson import ENDING as GEOJSON
 from jaxvrp.orders.geojson import write_geojson
@@ -93,6 +94,10 @@ class Problems(abc.ABC, Generic[Problem]):
         """The environment that `train.solve` plans in: what is left undone costs more than any way."""
         return env
 
+    def cost_words(self, problem: Problem, env: Any, cost: float) -> str:
+        """The cost of an episode in the environment of `weighed`, for people."""
+        return shown_cost(cost)
+
     def inspect(self, problem: Problem, env: Any) -> Inspection:
         """What is said of a problem before it is played, where `env` has its parameters."""
         return Inspection()
@@ -125,6 +130,10 @@ class Problems(abc.ABC, Generic[Problem]):
         """
         raise NotImplementedError(f"{type(self).__name__} cannot check plans")
 
+    def written(self, problem: Problem, plan: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A plan as files have it: with times of the clock, where the problem has one."""
+        return plan
+
     @property
     def endings(self) -> tuple[str, ...]:
         """Of the files that `write_plan` writes."""
@@ -142,6 +151,7 @@ class Problems(abc.ABC, Generic[Problem]):
         if Path(path).name.lower().endswith(VROOM):
             write_vroom(path, plan)
             return
+        plan = self.written(problem, plan)
         of_visits = OF_VISITS.get(Path(path).suffix.lower()) if plan.get("visits") else None
         if of_visits:
             of_visits(path, plan)

@@ -28,7 +28,7 @@ from jaxvrp import Environment, Problems, registry, show
 from jaxvrp.actor import Actor, RandomActor
 from jaxvrp.episodes import Episode, follow
 from jaxvrp.io.command_line import Parser, UserError, above_zero, going_on, index
-from jaxvrp.io.messages import cut, nearest, printable, shown_cost
+from jaxvrp.io.messages import cut, nearest, printable
 from jaxvrp.io.other_problems import other_problem
 from jaxvrp.io.problem_files import DamagedFileError, UnknownFormatError, only_problem
 from jaxvrp.io.whole_files import UnreadableError
@@ -346,6 +346,9 @@ def solved(
     reports = problem.methods[method](jax.random.key(seed), seconds)
     best, found, interrupted = watched_to_the_end(reports, progress)
     episode = best.episode() if best.episode else follow(problem.env, problem.instance, best.actions)
+    if problem.players.tidied:
+        cost, tidied = problem.players.tidied(episode)
+        best, episode = (best._replace(cost=cost), tidied) if cost <= best.cost else (best, episode)
     return solution_of(problem, method, best, float(found), episode, interrupted=interrupted)
 
 
@@ -636,22 +639,31 @@ def watched(problem: Problem, *, seconds: float, method: str, seed: int) -> Solu
     shown = "{l_bar}{bar}| {n:.1f}/{total:g} s{postfix}"
     is_terminal = sys.stderr.isatty()
     cost, last_line = "", 0.0
+
+    def words(best: Searched) -> str:
+        return f"cost {cost_words(problem, best.cost)}"
+
     with tqdm(
         total=seconds, bar_format=shown, desc="compiling", mininterval=BAR, miniters=0, disable=not is_terminal
     ) as bar:
 
         def draw(best: Searched) -> None:
             bar.set_description("searching", refresh=False)
-            bar.set_postfix_str(f"cost {shown_cost(best.cost)}", refresh=False)
+            bar.set_postfix_str(words(best), refresh=False)
             bar.update(min(best.seconds, seconds) - bar.n)
 
         def say(best: Searched) -> None:
             nonlocal cost, last_line
-            if cost != shown_cost(best.cost) or best.seconds >= last_line + LINE:
-                cost, last_line = shown_cost(best.cost), best.seconds
-                print(f"searching: {best.seconds:.1f} of {seconds:g} s, cost {cost}", file=sys.stderr)
+            if cost != words(best) or best.seconds >= last_line + LINE:
+                cost, last_line = words(best), best.seconds
+                print(f"searching: {best.seconds:.1f} of {seconds:g} s, {cost}", file=sys.stderr)
 
         return solved(problem, seconds=seconds, method=method, seed=seed, progress=draw if is_terminal else say)
+
+
+def cost_words(problem: Problem, cost: float) -> str:
+    """A cost for people."""
+    return problem.problems.cost_words(problem.problem, problem.env, cost)
 
 
 def verdict(solution: Solution) -> str:
@@ -667,7 +679,7 @@ def report(solution: Solution) -> str:
     plan = solution.plan
     rows = [("method", solution.method)]
     if np.isfinite(solution.cost):
-        rows += [("cost", shown_cost(solution.cost)), ("found after", f"{solution.seconds:.2f} s")]
+        rows += [("cost", cost_words(solution.problem, solution.cost)), ("found after", f"{solution.seconds:.2f} s")]
     else:
         rows.append(("cost", "none: no such plan was found"))
     end = ", then interrupted" if solution.interrupted else ""

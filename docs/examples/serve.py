@@ -212,7 +212,8 @@ def plan(content: dict[str, Any]) -> dict[str, Any]:
         raise ValueError(f"seconds is {seconds:g}; it must be at most {MOST_SECONDS:g}")
     problem = solve.problem_in("vrpd_tw", parse_map(content["map"]), "map")
     with ONE_PLAN:
-        return solve.solved(problem, seconds=seconds, method=method).plan
+        found = solve.solved(problem, seconds=seconds, method=method).plan
+    return dict(problem.problems.written(problem.problem, found))
 
 
 class Service(http.server.BaseHTTPRequestHandler):

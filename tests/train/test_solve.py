@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import time
+import types
 
 import jax
 import numpy as np
@@ -23,8 +24,10 @@ from jaxvrp.envs.darp.problem.cordeau import from_cordeau_index
 from jaxvrp.envs.pcb.baselines import random_legal
 from jaxvrp.envs.pcb.measure import measure_board
 from jaxvrp.envs.pcb.problem.board import as_float32 as as_computed
+from jaxvrp.envs.truck_drone.scenarios import VrpdTw
 from jaxvrp.envs.truck_drone_tours.plan import PROBLEMS as TANDEMS
 from jaxvrp.io.command_line import UserError
+from jaxvrp.io.messages import shown_cost
 from jaxvrp.io.plan_files import plan_sheets
 from jaxvrp.show.sheets import to_html
 from train import plan, solve, td3
@@ -167,7 +170,7 @@ def dispatched():
 
 
 def test_a_map_is_solved_by_the_scenario_that_obeys_all_that_it_says(dispatched):
-    assert type(dispatched.problem.env).__name__ == "VrpdTw"
+    assert isinstance(dispatched.problem.env, VrpdTw)
     for entry in dispatched.plan["customers"]:
         assert entry["time"] is None or entry["time"] >= entry["window"][0]
     served = [name for who, route in dispatched.plan["routes"].items() if who != "van" for name in route]
@@ -179,7 +182,7 @@ def test_a_map_is_solved_by_the_scenario_that_obeys_all_that_it_says(dispatched)
 def test_another_scenario_refuses_a_map_that_says_more():
     with pytest.raises(UserError, match=r"customers\[0\]\.demand: TruckDroneBasic ignores it; play vrpd_tw"):
         solve.open_problem(MAP, env="truck_drone")
-    assert type(solve.open_problem(MAP, env="vrpd_tw").env).__name__ == "VrpdTw"
+    assert isinstance(solve.open_problem(MAP, env="vrpd_tw").env, VrpdTw)
 
 
 def test_a_report_has_the_units_of_the_file_and_why_a_plan_is_not_feasible(tmp_path, capsys):
@@ -298,7 +301,9 @@ def searched(monkeypatch, terminal, found):
     stream = Stream(terminal)
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setattr(solve, "solved", lambda problem, *, progress, **how: [progress(each) for each in found])
-    solve.watched(None, seconds=30, method="search", seed=0)
+    problems = types.SimpleNamespace(cost_words=lambda problem, env, cost: shown_cost(cost))
+    problem = types.SimpleNamespace(problems=problems, problem=None, env=None)
+    solve.watched(problem, seconds=30, method="search", seed=0)
     return stream
 
 

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from jaxvrp.envs.truck_drone.course import NOBODY, Course, course_of, runs, step_by_step
 from jaxvrp.envs.truck_drone.env import TruckDrone
 from jaxvrp.envs.truck_drone.physics import ARRIVED
+from jaxvrp.envs.truck_drone.planned import PlannedVrpdTw, planned, price_of
 from jaxvrp.envs.truck_drone.problem.fleet_map import FleetMap, read_map
 from jaxvrp.envs.truck_drone.problem.inspection import inspect, why_nobody
 from jaxvrp.envs.truck_drone.problem.instance import Instance
@@ -109,7 +110,7 @@ class _Planner:
             "name": self.map.name,
             "units": self.map.units,
             "summary": summary,
-            "totals": {"end": self.map.said(summary["end"]), **distances},
+            "totals": {**_late_words(self.map, customers), "end": self.map.said(summary["end"]), **distances},
             "feasible": not reasons,
             "reasons": reasons,
             "routes": routes,
@@ -261,6 +262,12 @@ class _Planner:
         return {**entry, "drone": self.drones[server], "time": time, "waited": _rounded(waited), "late": _rounded(late)}
 
 
+def _late_words(fleet_map: FleetMap, customers: list[Plan]) -> Plan:
+    """How many customers are late, and by how much in all; nothing if none is."""
+    late = [each["late"] for each in customers if each["late"]]
+    return {"late": f"{len(late)} of {len(customers)}, {fleet_map.amount('time')(sum(late))} in all"} if late else {}
+
+
 def _event(start: float, end: float, who: str, what: str, where: str, place: list[float], **further: Any) -> Plan:
     event = {"start": start, "end": end, "who": who, "what": what, "where": where, "x": place[0], "y": place[1]}
     return {**dict.fromkeys(COLUMNS), **event, **further}
@@ -287,6 +294,23 @@ def _rounded(number: Any) -> float:
     return float(f"{float(number):.6g}")
 
 
+MOMENTS = ("start", "end", "time")
+"""Keys of a plan whose numbers are moments."""
+
+
+def _on_the_clock(fleet_map: FleetMap, value: Any) -> Any:
+    """A part of a plan with times of the clock, `"08:05"`, where it has moments."""
+    if isinstance(value, list):
+        return [_on_the_clock(fleet_map, each) for each in value]
+    if not isinstance(value, Mapping):
+        return value
+    found = {name: _on_the_clock(fleet_map, each) for name, each in value.items()}
+    found |= {name: fleet_map.said(found[name]) for name in MOMENTS if isinstance(found.get(name), float)}
+    if isinstance(window := found.get("window"), list):
+        found["window"] = [fleet_map.said(each) for each in window]
+    return found
+
+
 class TruckDroneProblems(Problems[FleetMap]):
     """Maps of a user's own."""
 
@@ -309,6 +333,19 @@ class TruckDroneProblems(Problems[FleetMap]):
         """As `FleetMap.instance`."""
         return problem.instance()
 
+    def weighed(self, problem: FleetMap, env: TruckDrone) -> TruckDrone:
+        """The environment that pays by the price of plans."""
+        return planned(env)
+
+    def cost_words(self, problem: FleetMap, env: TruckDrone, cost: float) -> str:
+        """Who is not served or late, the end, and the way of all vehicles; of another reward, the number."""
+        if not isinstance(env, PlannedVrpdTw):
+            return super().cost_words(problem, env, cost)
+        price, scale = price_of(env, cost), problem.whole_scale
+        first = [f"{count:g} {what}" for count, what in ((price.undone, "undone"), (price.late, "late")) if count]
+        way = problem.amount("length")(scale.distance(price.way))
+        return ", ".join([*first, f"end {problem.said(scale.moment(price.end))}", f"{way} driven and flown"])
+
     def inspect(self, problem: FleetMap, env: TruckDrone) -> Inspection:
         """Figures and warnings of a map."""
         return inspect(problem, env)
@@ -328,6 +365,10 @@ class TruckDroneProblems(Problems[FleetMap]):
         if isinstance(problem, CaseMap):
             plan["visits"] = in_json(visits_of(problem, plan))
         return course.env.extend_plan(plan, step_by_step(episode))
+
+    def written(self, problem: FleetMap, plan: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A plan of a map with a start has times of the clock in the place of numbers."""
+        return plan if problem.start is None else _on_the_clock(problem, plan)
 
     def columns_of(self, plan: Mapping[str, Any]) -> list[str]:
         """Those of events, and further keys that a scenario has added."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jaxvrp.envs.truck_drone.baselines.greedy import GreedyActor
-from jaxvrp.envs.truck_drone.baselines.plan_search import search_episode
+from jaxvrp.envs.truck_drone.baselines.plan_search import search_episode, tidied
 from jaxvrp.envs.truck_drone.baselines.rolling_horizon import RollingHorizonActor
 from jaxvrp.players import Players
 
@@ -12,5 +12,6 @@ PLAYERS = Players(
     planners={"planner": RollingHorizonActor},
     lookahead=RollingHorizonActor,
     searches={"search": search_episode},
+    tidied=tidied,
     forms=lambda env: [env.replace(decide=moments) for moments in ("steps", "events")],
 )

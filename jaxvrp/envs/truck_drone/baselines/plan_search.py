@@ -3,8 +3,8 @@
 A plan says for some agents and steps what they do (`held_choices`); the dispatcher decides everything else, so that the
 empty plan is its episode, and what follows a change adapts to it. A round draws a moment, changes every chain's plan
 from there on in several ways, plays the episodes anew from that moment, and takes the best of a chain's tries by
-simulated annealing. Nothing is paid for driving; so in the end detours of the truck are taken out that serve nothing
-(`straightened`).
+simulated annealing. In the end detours of the truck and flights are taken out that serve nothing (`straightened`), as
+they are from any other plan (`tidied`).
 
 The search knows the whole instance, including customers that become known later and cannot be served before. There its
 plan bounds what a policy can reach, and is not a policy itself.
@@ -23,9 +23,11 @@ import numpy as np
 from flax import struct
 
 from jaxvrp.envs.truck_drone.baselines.held_choices import FREE, Played, play_held, replay_from, towards
+from jaxvrp.envs.truck_drone.course import step_by_step
 from jaxvrp.envs.truck_drone.env import TruckDrone
 from jaxvrp.envs.truck_drone.problem.instance import Instance
 from jaxvrp.envs.truck_drone.world import DELIVER, HOVER, STAY, World
+from jaxvrp.episodes import Episode, follow
 from jaxvrp.players import Searched
 from jaxvrp.search.annealing import Cycle, geometric
 from jaxvrp.search.loop import anytime
@@ -64,6 +66,9 @@ TRUCK, FREED = 0.35, 0.15
 
 FEWEST_ROUNDS = 4
 """Of taking detours out, whatever the time, as long as one helps."""
+
+MOST_ROUNDS = 16
+"""Of taking them out of a plan that was found otherwise."""
 
 LANES = 32
 """Plans that are tried at once there."""
@@ -264,16 +269,18 @@ def search_episode(
             return
 
 
-def straightened(env: TruckDrone, instance: Instance, actions: np.ndarray) -> np.ndarray | None:
-    """A plan `i32[T, 1+D]` of more return, or of as much with less driving or in less time; None if none is found.
+def straightened(
+    env: TruckDrone, instance: Instance, actions: np.ndarray, *, anywhere: bool = True
+) -> np.ndarray | None:
+    """A plan `i32[T, 1+D]` of more return, or of as much with less driving, time or flights; None if none is found.
 
     In a change the truck waits, or drives to another node, for some of its successive drives, or a drone stays on board
-    that would be released. Changes that help are made together where that helps more.
+    that would be released. Changes that help are made together where that helps more. Unless it may drive `anywhere`,
+    the truck drives no further than before: to where it came from, or where it goes next.
     """
-    plans = [actions, *_detours_replaced(env, actions), *_flights_left_out(env, actions)]
-    returns, driven, lengths = _measured(env, instance, plans)
-
-    size, worth = driven + lengths, np.round(returns, 4)
+    plans = [actions, *_detours_replaced(env, actions, anywhere), *_flights_left_out(env, actions)]
+    returns, size = _measured(env, instance, plans)
+    worth = np.round(returns, 4)
     better = np.flatnonzero((worth > worth[0]) | ((returns >= returns[0]) & (size < size[0] - SHORTER)))
     if not better.size:
         return None
@@ -281,8 +288,43 @@ def straightened(env: TruckDrone, instance: Instance, actions: np.ndarray) -> np
     joined = [plans[better[0]]]
     for index in better[1:LANES]:
         joined.append(np.where(plans[index] != actions, plans[index], joined[-1]))
-    returns, driven, lengths = _measured(env, instance, joined)
-    return joined[int(np.lexsort((driven + lengths, -np.round(returns, 4)))[0])]
+    returns, size = _measured(env, instance, joined)
+    return joined[int(np.lexsort((size, -np.round(returns, 4)))[0])]
+
+
+def tidied(episode: Episode) -> tuple[float, Episode]:
+    """An episode without the detours and flights that gain nothing, decided step by step, and its cost.
+
+    The cost is infinite where its actions, step by step, are not legal by the masks of a scenario of one's own.
+    """
+    episode = step_by_step(episode)
+    env, instance = episode.env, jax.tree.map(jnp.asarray, episode.instance)
+    actions = _as_executed(episode)
+    least = _cost(env, instance, actions)
+    for _ in range(MOST_ROUNDS if np.isfinite(least) else 0):
+        straighter = straightened(env, instance, actions, anywhere=False)
+        if straighter is None or (cost := _cost(env, instance, straighter)) > least:
+            break
+        least, actions = cost, straighter
+    return least, follow(env, instance, by_role(actions))
+
+
+def _as_executed(episode: Episode) -> np.ndarray:
+    """The actions of an episode step by step as legal ones, `i32[T, 1+D]`, for all steps that an episode can have.
+
+    A decision that has happened is not repeated: the truck drives on, and a drone hovers.
+    """
+    env, masks = episode.env, episode.timesteps.action_mask
+    truck, drone = (np.asarray(episode.actions[name]) for name in ("truck", "drone"))
+    legal = [
+        np.take_along_axis(masks[name][:-1], each[..., None], -1)[..., 0]
+        for name, each in (("truck", truck), ("drone", drone))
+    ]
+    truck = np.where(legal[0][:, 0], truck[:, 0], _in_force(env, truck[:, 0]))
+    found = np.concatenate([truck[:, None], np.where(legal[1], drone, HOVER)], axis=1)
+    actions = np.zeros((env.max_episode_steps, found.shape[1]), np.int32)
+    actions[: len(found)] = found
+    return actions
 
 
 def _cost(env: TruckDrone, instance: Instance, actions: np.ndarray) -> float:
@@ -290,46 +332,55 @@ def _cost(env: TruckDrone, instance: Instance, actions: np.ndarray) -> float:
     return -float(measured(env, instance, actions[None])[0][0])
 
 
-def _measured(
-    env: TruckDrone, instance: Instance, plans: list[np.ndarray]
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return, distance of the truck and length of the episode of each plan, by `Environment.step`."""
+def _measured(env: TruckDrone, instance: Instance, plans: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Return of each plan, by `Environment.step`, and its size: distance of the truck, steps and flights."""
     rows = []
     for first in range(0, len(plans), LANES):
         lot = plans[first : first + LANES]
         lot += [lot[0]] * (LANES - len(lot))
         rows.append(jax.device_get(measured(env, instance, np.stack(lot))))
     found = [np.concatenate(parts)[: len(plans)] for parts in zip(*rows, strict=True)]
-    return found[0], found[1], found[2]
+    first = 1 + env.num_route_nodes
+    flights = [np.sum((plan[:, 0] >= first) & (plan[:, 0] < first + env.num_drones)) for plan in plans]
+    return found[0], found[1] + found[2] + np.array(flights)
 
 
 def _flights_left_out(env: TruckDrone, actions: np.ndarray) -> list[np.ndarray]:
     """Plans in which a drone stays on board for one of its flights, and the truck drives on instead of releasing it."""
     truck, release = actions[:, 0], 1 + env.num_route_nodes
-    drives = (truck >= 1) & (truck < release)
     plans = []
     for drone in range(env.num_drones):
         starts = np.flatnonzero(truck == release + drone).tolist()
         for start, stop in itertools.pairwise([*starts, len(truck)]):
             plan = actions.copy()
             plan[start:stop, 1 + drone] = HOVER
-            for step in range(start, stop):
-                if plan[step, 0] in (release + drone, release + env.num_drones + drone):
-                    plan[step, 0] = plan[step - 1, 0] if step and drives[step - 1] else STAY
+            ends = np.isin(truck[start:stop], (release + drone, release + env.num_drones + drone))
+            plan[start:stop, 0] = np.where(ends, _in_force(env, truck)[start:stop], truck[start:stop])
             plans.append(plan)
     return plans
 
 
-def _detours_replaced(env: TruckDrone, actions: np.ndarray) -> list[np.ndarray]:
-    """Plans in which the truck waits, or drives to one node, in up to `FARTHEST_LEG` successive drives."""
+def _in_force(env: TruckDrone, truck: np.ndarray) -> np.ndarray:
+    """`i32[T]`: the last STAY or MOVE of the truck, whose actions are `i32[T]`; STAY before the first."""
+    drives_or_stays = truck <= env.num_route_nodes
+    last = np.maximum.accumulate(np.where(drives_or_stays, np.arange(len(truck)), -1))
+    return np.where(last >= 0, truck[np.maximum(last, 0)], STAY)
+
+
+def _detours_replaced(env: TruckDrone, actions: np.ndarray, anywhere: bool) -> list[np.ndarray]:
+    """Plans in which the truck waits, or drives to one node, in up to `FARTHEST_LEG` successive drives.
+
+    To any node, or only to that of the drive before, or after these.
+    """
     truck, num_nodes = actions[:, 0], env.num_route_nodes
     drives = (truck >= 1) & (truck <= num_nodes)
     begins = np.flatnonzero(np.diff(np.where(drives, truck, 0), prepend=0)).tolist()
     legs = [(start, stop) for start, stop in itertools.pairwise([*begins, len(truck)]) if drives[start]]
     plans = []
     for leg, (start, _) in enumerate(legs):
-        for _, stop in legs[leg : leg + FARTHEST_LEG]:
-            for choice in range(num_nodes + 1):
+        for last, (_, stop) in enumerate(legs[leg : leg + FARTHEST_LEG], leg):
+            near = {truck[legs[each][0]] for each in (leg - 1, last + 1) if 0 <= each < len(legs)}
+            for choice in range(num_nodes + 1) if anywhere else sorted({STAY, *near}):
                 plan = actions.copy()
                 plan[start:stop, 0] = np.where(drives[start:stop], choice, truck[start:stop])
                 plans.append(plan)

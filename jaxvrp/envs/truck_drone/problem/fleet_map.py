@@ -208,7 +208,8 @@ class FleetMap:
     Attributes:
         horizon: time units until the episode ends.
         truck: its start and speed.
-        nodes, customers, drones: at least one each.
+        customers, drones: at least one each.
+        nodes: where the truck can stop; if none are given, where it starts and at each customer's.
         scale: how units become those of the simulator.
         reach: distances of delivery and recovery.
         units: names of the units of length, time and demand.
@@ -221,9 +222,9 @@ class FleetMap:
 
     horizon: Positive
     truck: Truck
-    nodes: tuple[Node, ...]
     customers: tuple[Customer, ...]
     drones: tuple[Drone, ...]
+    nodes: tuple[Node, ...] = ()
     scale: Scale = Scale()
     reach: Reach = Reach()
     units: Units = dataclasses.field(default_factory=dict)
@@ -233,6 +234,8 @@ class FleetMap:
     def __post_init__(self) -> None:
         if self.start is not None:
             clock_at(self.start, "start")
+        if not self.nodes:
+            object.__setattr__(self, "nodes", self._places())
         for field in ("nodes", "customers", "drones"):
             _refuse_same_names(field, self.names(field))
         _refuse_mixed_fleet(self.drones)
@@ -246,6 +249,12 @@ class FleetMap:
                 f"{FEWEST_STEPS} to {MOST_STEPS}: change scale.time"
             )
         self.instance()
+
+    def _places(self) -> tuple[Node, ...]:
+        """Where the truck starts, and each place of customers, by the name of the last one there."""
+        names = zip(self.customers, self.names("customers"), strict=True)
+        places = {self.truck.position: "depot"} | {each.position: f"at {name}" for each, name in names}
+        return tuple(Node(place, name) for place, name in {**places, self.truck.position: "depot"}.items())
 
     def _check_customer(self, place: str, customer: Customer, weakest: tuple[int, float]) -> None:
         """Raise a ValueError if there can be no such customer; `weakest` is the drone that carries least, and what."""

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from jaxvrp.envs.truck_drone.problem.fleet_map import Customer, Drone, FleetMap, Node, Truck
+from jaxvrp.envs.truck_drone.problem.fleet_map import Customer, Drone, FleetMap, Truck
 from jaxvrp.io.earth import Earth
 from jaxvrp.orders.orders import Case, Stop
 from jaxvrp.orders.visits import Visit
@@ -46,12 +46,9 @@ def map_of_case(case: Case) -> tuple[CaseMap, list[str]]:
         notes.append(f"a map of a van with its drones ignores {', '.join(ignored)}")
     capacity = fleet.drones.capacity if math.isfinite(fleet.drones.capacity) else None
     drone = Drone(fleet.drones.speed / MINUTES, fleet.drones.range, payload_factor=0.0, capacity=capacity)
-    places = dict.fromkeys([case.depot, *(stop.place for stop in case.stops)])
-    names = {stop.place: f"at {stop.name}" for stop in case.stops} | {case.depot: "depot"}
     problem = CaseMap(
         horizon=fleet.horizon,
         truck=Truck(case.depot, fleet.vans.speed / fleet.vans.detour / MINUTES, "van"),
-        nodes=tuple(Node(place, names[place]) for place in places),
         customers=tuple(map(_customer, case.stops)),
         drones=tuple(dataclasses.replace(drone, id=f"drone {1 + at}") for at in range(fleet.drones.count)),
         units={"length": "km", "time": "min", "demand": "kg"},

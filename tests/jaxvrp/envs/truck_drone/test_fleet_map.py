@@ -418,3 +418,15 @@ def test_the_drone_that_carries_least_decides():
     customers = [{**TOWN["customers"][0], "demand": 5.5}]
     with pytest.raises(ValueError, match=r"^customers\[0\]\.demand: 5\.5 is more than drones\[1\] carries \(5\); any"):
         parse_map({**TOWN, "drones": drones, "customers": customers})
+
+
+def test_without_nodes_the_truck_stops_where_it_starts_and_at_customers():
+    town = changed("nodes", ...)
+    town["customers"][1]["position"] = town["customers"][0]["position"]
+    town["customers"][2]["position"] = town["truck"]["position"]
+    found = parse_map(town)
+    customers = found.names("customers")
+    assert found.names("nodes") == ["depot", f"at {customers[1]}", *(f"at {name}" for name in customers[3:])]
+    places = [found.truck.position, *(each.position for each in found.customers[:1] + found.customers[3:])]
+    assert [node.position for node in found.nodes] == places
+    assert parse_map({**town, "nodes": None}) == found

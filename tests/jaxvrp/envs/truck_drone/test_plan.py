@@ -208,3 +208,17 @@ def test_both_files_hold_the_plan(island, tmp_path):
     assert lines == [{name: "" if value is None else str(value) for name, value in e.items()} for e in plan["events"]]
     with pytest.raises(ValueError, match=r"a plan is written to \.json or \.csv, not to 'plan\.txt'"):
         PROBLEMS.write_plan(fleet_map, tmp_path / "plan.txt", plan)
+
+
+def test_a_map_with_a_start_has_times_of_the_clock_in_its_files(play, tmp_path):
+    by_the_clock = parse_map({**SMALL, "start": "23:50", "units": {"time": "min"}})
+    plan = play(by_the_clock, [*TO_NORTH, *[(STAY, DELIVER)] * 4, (STAY, RETURN), (STAY, HOVER)])
+    for path in (tmp_path / "plan.json", tmp_path / "plan.csv"):
+        PROBLEMS.write_plan(by_the_clock, path, plan)
+    written = json.loads((tmp_path / "plan.json").read_text())
+    (sortie,) = written["sorties"]
+    assert (sortie["launch"]["time"], sortie["deliveries"][0]["time"]) == ("23:55", "00:00 +1")
+    assert written["customers"][0]["window"] == ["00:00 +1", "00:20 +1"]
+    assert written["summary"]["end"] == written["totals"]["end"] == written["events"][-1]["end"]
+    with (tmp_path / "plan.csv").open() as file:
+        assert next(csv.DictReader(file))["start"] == "23:50"
