@@ -8,6 +8,7 @@ those of the template that is read into.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from typing import Any
 
@@ -97,7 +98,7 @@ def _text_of(number: np.floating) -> str:
     return hex(number.view(f"u{number.itemsize}")) if np.isnan(number) else str(number)
 
 
-def _read(place: str, written: Any, wanted: Any) -> jax.Array:
+def _read(place: str, written: Any, wanted: Any) -> jax.Array | np.ndarray:
     if _is_key(wanted):
         return _read_key(place, written, wanted)
     array = _read_array(place, written, np.empty(wanted.shape, wanted.dtype))
@@ -108,14 +109,13 @@ def _read_key(place: str, written: Any, wanted: Any) -> jax.Array:
     if not isinstance(written, dict) or written.keys() != {"impl", "words"}:
         raise ValueError(f"{place} is {shown(written)}; it must be a key, an object with impl and words")
     impl = written["impl"]
-    try:
-        key, words = jax.eval_shape(lambda: (key := jax.random.key(0, impl=impl), jax.random.key_data(key)))
-    except (TypeError, ValueError):  # there is no such implementation
-        key = None
-    if key is None or key.dtype != wanted.dtype:
+    found: Any = None
+    with contextlib.suppress(TypeError, ValueError):  # there is no such implementation
+        found = jax.eval_shape(lambda: (key := jax.random.key(0, impl=impl), jax.random.key_data(key)))
+    if found is None or found[0].dtype != wanted.dtype:
         raise ValueError(f"{place} is a key by {shown(impl)}; it must be {described(wanted)}")
-    like = np.empty((*wanted.shape, *words.shape), np.uint32)
-    return jax.random.wrap_key_data(_read_array(place, written["words"], like), impl=impl)
+    like = np.empty((*wanted.shape, *found[1].shape), np.uint32)
+    return jax.random.wrap_key_data(jnp.asarray(_read_array(place, written["words"], like)), impl=impl)
 
 
 def _read_array(place: str, rows: Any, like: np.ndarray) -> np.ndarray:
