@@ -168,9 +168,11 @@ def _round(prepared: Prepared, day: Served, key: jax.Array) -> Served:
     candidates = jax.lax.top_k(-wish, most_in)[1]
     effort = 1.0 + 0.1 * dice[4] * distance(instance.dropoff.T, instance.pickup.T) * prepared.pace[0]
     turn = jnp.log(effort / instance.value) - 0.5 * jnp.log(-jnp.log(uniform[1])) * dice[5]
-    order = candidates[jax.lax.top_k(-turn[candidates], most_in)[1]]
+    is_wish = wish[candidates] < jnp.inf
+    order = candidates[jax.lax.top_k(jnp.where(is_wish, -turn[candidates], -jnp.inf), most_in)[1]]
     luck = jnp.exp(0.5 * jax.random.normal(luck_key, (number.shape[0],), jnp.float32))
-    return jax.lax.fori_loop(0, most_in, lambda k, day: _inserted(prepared, day, order[k], luck), day)
+    count = jnp.sum(is_wish, dtype=jnp.int32)
+    return jax.lax.fori_loop(0, count, lambda k, day: _inserted(prepared, day, order[k], luck), day)
 
 
 def _without(prepared: Prepared, day: Served, is_out: jax.Array) -> Served:

@@ -36,6 +36,12 @@ ROUNDS = 64
 MOST_STOPS = 256
 """Of a vehicle in the whole day."""
 
+LEAST_SLOTS, UNEVEN = 32, 3
+"""Stops that a vehicle can have in any case, and as a multiple of its share of all stops."""
+
+_FIRST_PLAN = jax.jit(hindsight.first_plan, static_argnums=1)
+_ANNEALED = jax.jit(hindsight.annealed)
+
 Parts = list[tuple[Served, Served]]
 """Chains: where each is, and the best that it has been at."""
 
@@ -53,17 +59,15 @@ def search_day(env: Dispatch, instance: Instance, key: jax.Array, stop: StopCrit
     left out. The cost is minus the value, and `TRAVEL_PRICE` mean values for each minute of travel.
     """
     prepared = hindsight.known(as_float32(instance))
-    stops = min(instance.max_requests * (1 if instance.depot is not None else 2), MOST_STOPS)
-    first_of = jax.jit(functools.partial(hindsight.first_plan, prepared, stops))
-    parts: Parts = [(first, first) for first in map(first_of, jax.random.split(key, num_threads()))]
-    program = jax.jit(hindsight.annealed)
+    firsts = (_FIRST_PLAN(prepared, _most_stops(instance), each) for each in jax.random.split(key, num_threads()))
+    parts: Parts = [(first, first) for first in firsts]
     with ThreadPoolExecutor(len(parts)) as pool:
 
         def play(parts: Parts, key: jax.Array, progress: np.ndarray) -> Parts:
             heats = geometric(*HEAT, jnp.asarray(progress, jnp.float32))
 
             def go_on(part: tuple[Served, Served], key: jax.Array) -> tuple[Served, Served]:
-                return program(prepared, part, jax.random.split(key, ROUNDS), heats)
+                return _ANNEALED(prepared, part, jax.random.split(key, ROUNDS), heats)
 
             return advanced(pool, go_on, parts, key)
 
@@ -71,6 +75,13 @@ def search_day(env: Dispatch, instance: Instance, key: jax.Array, stop: StopCrit
             cost, best = min(((_cost(prepared, best), best) for _, best in found), key=lambda each: each[0])
             episode = functools.partial(_planned, env, instance, prepared, best)
             yield Searched(spent.seconds, cost, {}, episode)
+
+
+def _most_stops(instance: Instance) -> int:
+    """Of a vehicle: each round costs as much as a route of so many."""
+    stops = instance.max_requests * (1 if instance.depot is not None else 2)
+    vans = max(int(np.count_nonzero(~np.asarray(instance.is_drone))), 1)
+    return min(stops, max(LEAST_SLOTS, UNEVEN * -(-stops // vans)), MOST_STOPS)
 
 
 def _cost(prepared: Prepared, best: Served) -> float:
