@@ -22,6 +22,7 @@ import jaxvrp
 from benchmarks import measure
 from jaxvrp.envs.dispatch.baselines.known_day import search
 from jaxvrp.envs.dispatch.driven_day import PlannedDay
+from jaxvrp.envs.dispatch.env import Dispatch
 from jaxvrp.envs.dispatch.problem.instance import Instance, make_instance
 from jaxvrp.envs.dispatch.problem.solution import Stop, solution_report
 from jaxvrp.io.command_line import Parser, positive
@@ -62,7 +63,9 @@ def searched(day: Instance, seconds: float, seed: int) -> tuple[Stop, ...]:
     """The plan of `jaxvrp plan`."""
     sizes = {"max_requests": day.max_requests, "num_vehicles": day.num_vehicles, "num_drones": 0}
     env = jaxvrp.make("dispatch", scenario="same_day", **sizes)
+    assert isinstance(env, Dispatch)
     *_, last = search(env, day, jax.random.key(seed), seconds)
+    assert last.episode
     states = last.episode().states
     assert isinstance(states, PlannedDay)
     return states.stops
