@@ -20,6 +20,16 @@ def no_action(role: Role) -> jax.Array:
     return jnp.full((role.num_agents, *role.action.shape), np.clip(0.0, role.action.low, role.action.high), jnp.float32)
 
 
+def lowest_true(mask: jax.Array) -> jax.Array:
+    """`i32[...]`, the lowest index at which `mask` (`bool[..., n]`) is true; 0 where it never is.
+
+    Not `argmax`, which reduces pairs: no kernel of a GPU can read the index as it is computed.
+    """
+    size = mask.shape[-1]
+    lowest = jnp.min(jnp.where(mask, jnp.arange(size, dtype=jnp.int32), size), axis=-1)
+    return jnp.where(lowest < size, lowest, 0)
+
+
 def judge(
     roles: dict[str, Role],
     action: dict[str, jax.Array],

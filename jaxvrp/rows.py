@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import math
+
 import jax
 import jax.numpy as jnp
+
+FEW = 128
+"""Numbers of a table that a GPU reads whole, where one row is asked for."""
 
 
 def rows_at(table: jax.Array, index: jax.Array) -> jax.Array:
     """`table[index]`, `[*I, ...]` of a small table `[N, ...]`, for indices `i32[*I]` within it.
 
     On a TPU every row is read and all but one are dropped: what a gather by batched indices reads has a minor axis of
-    few numbers, which a TPU pads to 128.
+    few numbers, which a TPU pads to 128. A GPU does so with up to `FEW` numbers, to start fewer kernels.
     """
-    return jax.lax.platform_dependent(table, index, tpu=_selected, default=_gathered)
+    elsewhere = _selected if math.prod(jnp.shape(table)) <= FEW else _gathered
+    return jax.lax.platform_dependent(table, index, cpu=_gathered, tpu=_selected, default=elsewhere)
 
 
 def _gathered(table: jax.Array, index: jax.Array) -> jax.Array:

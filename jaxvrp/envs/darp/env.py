@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxvrp import fields
+from jaxvrp.actions import lowest_true
 from jaxvrp.entities import flat_box, flatten
 from jaxvrp.environment import Environment
 from jaxvrp.envs.darp import observation, rules
@@ -189,7 +190,7 @@ class Darp(Environment):
     def fallback(self, mask: ByRole) -> ByRole:
         """The lowest-index allowed customer, the depot if there is none."""
         customers = mask[ROLE].at[:, 0].set(False)
-        return {ROLE: jax.lax.argmax(customers, 1, jnp.int32)}
+        return {ROLE: lowest_true(customers)}
 
     def observation(self, state: State) -> ByRole:
         """`{"vehicle": f32[1, F]}`, see the class."""

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from flax import struct
 
 from jaxvrp import fields
+from jaxvrp.actions import lowest_true
 from jaxvrp.envs.darp import schedule
 from jaxvrp.envs.darp.problem.figures import Figures
 from jaxvrp.envs.darp.problem.instance import Instance, Way, distance, straight, street_lengths, ways_from
@@ -58,7 +59,7 @@ def begin(instance: Instance, figures: Figures, *, limits: bool) -> State:
         figures=figures,
         current_node=zero,
         place=instance.locs[0],
-        current_agent=jax.lax.argmax(~unused, 0, jnp.int32),
+        current_agent=lowest_true(~unused),
         current_time=binding.earliest[0],
         current_load=zero,
         visited=visited,
@@ -90,7 +91,7 @@ def drive(state: State, node: jax.Array, num_invalid: jax.Array) -> State:
     visited = state.visited | (is_node & (nodes > 0))
     vehicles = jnp.arange(instance.num_agents, dtype=jnp.int32)
     finished = state.vehicle_finished | (goes_home & (vehicles == state.current_agent))
-    next_vehicle = jax.lax.argmax(~finished, 0, jnp.int32)
+    next_vehicle = lowest_true(~finished)
     served_all = visited[1:].all()
     length += jnp.where(served_all, _length_home(instance, node, place), 0.0)
     picked_up = is_node & (nodes % 2 == 1)

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxvrp import fields
+from jaxvrp.actions import lowest_true
 from jaxvrp.environment import Environment
 from jaxvrp.envs.flying_sidekicks import rules
 from jaxvrp.envs.flying_sidekicks.instance import Instance, as_float32, pad
@@ -112,7 +113,7 @@ class FlyingSidekicks(Environment):
 
     def fallback(self, mask: ByRole) -> ByRole:
         """The lowest-index allowed action."""
-        return {role: jax.lax.argmax(allowed, 1, jnp.int32) for role, allowed in mask.items()}
+        return {role: lowest_true(allowed) for role, allowed in mask.items()}
 
     def observation(self, state: State) -> ByRole:
         """`{"truck": f32[1, 1]}`, see the class."""

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxvrp import fields
+from jaxvrp.actions import lowest_true
 from jaxvrp.entities import flat_box, flatten
 from jaxvrp.environment import Environment
 from jaxvrp.envs.truck_and_drone import observation, rules
@@ -66,7 +67,7 @@ class TruckAndDrone(Environment, abc.ABC):
 
     def fallback(self, mask: ByRole) -> ByRole:
         """The lowest-index allowed action."""
-        return {role: jax.lax.argmax(allowed, 1, jnp.int32) for role, allowed in mask.items()}
+        return {role: lowest_true(allowed) for role, allowed in mask.items()}
 
     def observation(self, state: State) -> ByRole:
         """`{"drone": f32[1, F], "truck": f32[1, F]}`, the same for both, see the class."""
