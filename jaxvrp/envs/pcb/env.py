@@ -15,9 +15,10 @@ from jaxvrp.envs.pcb.measure import measure_agent, measure_board
 from jaxvrp.envs.pcb.observation import OBSERVATION_SIZE, board_vector, measure_agents, observe
 from jaxvrp.envs.pcb.problem import instance as problem
 from jaxvrp.envs.pcb.problem.board import Board
-from jaxvrp.envs.pcb.problem.instance import Instance, Sizes, Targets, Wiring
+from jaxvrp.envs.pcb.problem.instance import BY_AGENT, Instance, Sizes, Targets, Wiring
 from jaxvrp.envs.pcb.reward import Weights
 from jaxvrp.envs.pcb.rules import State
+from jaxvrp.envs.pcb.wirelength import Pads
 from jaxvrp.memory import Memory, RememberingEnvironment
 from jaxvrp.spaces import Box, ByRole, Role
 from jaxvrp.turns import Choose, TurnBasedEnvironment, Turns, act_at_once
@@ -179,15 +180,20 @@ class Pcb(TurnBasedEnvironment, RememberingEnvironment):
     def _act(self, state: State, agent: jax.Array, action: jax.Array) -> State:
         """One agent moves by `action` (`f32[3]` in [-1, 1], NaN for no move), if it may, and measures."""
         may = rules.may_act(state, agent)
-        position, orientation, undone = self._pose_after(state, agent, jnp.where(may, action, jnp.nan))
+        part = state.instance.wiring.component[agent]
+        position, orientation, undone = self._pose_after(state, part, jnp.where(may, action, jnp.nan))
         moved = rules.put_part(state, agent, position, orientation)
-        measures = measure_agent(*moved.placement, agent, self.rays)
+        measures = measure_agent(*moved.placement_of(agent), moved.pads, self.rays)
         acted = may & (jnp.arange(state.left.shape[0]) == agent)
         return rules.record_turns(moved, acted, measures, undone, clamp=self.boundary == "clamp")
 
-    def _pose_after(self, state: State, agent: jax.Array, action: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    def _pose_after(self, state: State, part: jax.Array, action: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
         clamp, rotate = self.boundary == "clamp", self.rotation == "absolute"
-        return rules.pose_after(state, agent, action, self.step_fraction, clamp=clamp, rotate=rotate)
+        return rules.pose_after(state, part, action, self.step_fraction, clamp=clamp, rotate=rotate)
+
+    def _poses_after(self, state: State, action: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """Of all agents (`[A]`), each as if it alone moved; `action`: `f32[A, 3]`."""
+        return jax.vmap(self._pose_after, (None, 0, 0))(state, state.instance.wiring.component, action)
 
     def take_turns(self, state: State, choose: Choose) -> tuple[State, Turns]:
         """See `TurnBasedEnvironment`; one agent after the other in sequential mode."""
@@ -221,12 +227,11 @@ class Pcb(TurnBasedEnvironment, RememberingEnvironment):
         """All agents move, one after the other or at once."""
         state = state.replace(invalid_actions=state.invalid_actions + num_invalid)
         if self.mode == "simultaneous":
-            agents = jnp.arange(self.sizes.agents, dtype=jnp.int32)
-            position, orientation, undone = jax.vmap(self._pose_after, (None, 0, 0))(state, agents, action[ROLE])
-            is_agent = state.instance.wiring.is_agent
-            state = rules.put_parts(state, is_agent, position, orientation)
+            wiring = state.instance.wiring
+            position, orientation, undone = self._poses_after(state, action[ROLE])
+            state = rules.put_parts(state, wiring.is_agent, position, orientation)
             measures, observations = measure_agents(*state.placement, self.rays)
-            state = rules.record_turns(state, is_agent, measures, undone, clamp=self.boundary == "clamp")
+            state = rules.record_turns(state, wiring.is_agent, measures, undone, clamp=self.boundary == "clamp")
             return rules.settle(state.replace(observation=observations))
 
         # A loop starts its kernels anew for every agent, which takes an accelerator longer than what they do.
@@ -246,15 +251,15 @@ class Pcb(TurnBasedEnvironment, RememberingEnvironment):
 
         Where it goes depends on no other one, but for those that left the board before its turn.
         """
-        agents = jnp.arange(self.sizes.agents, dtype=jnp.int32)
-        position, orientation, undone = jax.vmap(self._pose_after, (None, 0, 0))(state, agents, action)
+        position, orientation, undone = self._poses_after(state, action)
         turn = self._turns(state)
         acted = state.instance.wiring.is_agent & ~state.left.any()
         if self.boundary == "terminate":
             acted &= turn <= rules.first_departure(state, acted, turn, position, orientation)
         moved = rules.put_parts(state, acted, position, orientation)
-        seen = rules.seen_in_turn(state, moved, acted, turn)
-        measures = jax.vmap(measure_agent, (None, None, 0, 0, 0, None))(*state.placement[:2], *seen, agents, self.rays)
+        *placed, place = rules.seen_in_turn(state, moved, acted, turn)
+        measure = jax.vmap(measure_agent, (None, BY_AGENT, 0, 0, Pads(0, None, None, None), None))
+        measures = measure(*state.placement[:2], *placed, state.pads._replace(place=place), self.rays)
         return rules.record_turns(moved, acted, measures, undone, clamp=self.boundary == "clamp")
 
     def observation(self, state: State) -> ByRole:

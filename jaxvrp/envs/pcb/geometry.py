@@ -11,11 +11,14 @@ is `f32[..., 2]` at 0 quarters, `quarters` `i32[...]` any integer, by its value 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+from jaxvrp.rows import rows_at
 
 SECTORS = 8
 SIGHT_RADIUS = 1.5
@@ -51,7 +54,7 @@ def half_extent(size: jax.Array, quarters: jax.Array) -> jax.Array:
 
 def pad_positions(centre: jax.Array, quarters: jax.Array, component: jax.Array, offset: jax.Array) -> jax.Array:
     """`f32[P, 2]`: where pads are, each of a `component` (`i32[P]`), at an `offset` at 0 quarters (`f32[P, 2]`)."""
-    return centre[component] + turned(offset, quarters[component])
+    return rows_at(centre, component) + turned(offset, rows_at(quarters, component))
 
 
 def heading(angle: jax.Array) -> jax.Array:
@@ -140,21 +143,24 @@ def sector_shares(
 
     `obstacles`, `bool[N]`: the parts in its way, its row of `obstructing`.
     """
-    own_centre, turn = centre[part], quarters[part]
+    own_centre, own_size, turn = (rows_at(of_parts, part) for of_parts in (centre, size, quarters))
     # In the frame of the part, and in units of the radius, so that sectors need no turning and areas no scaling.
-    scale = 1 / jnp.maximum(SIGHT_RADIUS * size[part].max(), _TINY)
+    scale = 1 / jnp.maximum(SIGHT_RADIUS * own_size.max(), _TINY)
     parts = turned((centre - own_centre) * scale, -turn)
     board = turned((0.5 * outline - own_centre) * scale, -turn)
-    part_enter, part_leave = _slabs(parts, half_extent(size, quarters - turn) * scale, rays)
     enter, leave = _slabs(board, half_extent(outline, -turn) * scale, rays)
     enter = _least(_most(enter, 0.0), 1.0)
     leave = _most(_least(leave, 1.0), enter)
-    _, body = _slabs(jnp.zeros(2, jnp.float32), half_extent(size[part], jnp.zeros_like(turn)) * scale, rays)
+    _, body = _slabs(jnp.zeros(2, jnp.float32), half_extent(own_size, jnp.zeros_like(turn)) * scale, rays)
 
-    hit = obstacles[:, None] & (part_enter < part_leave)
-    start = _least(_most(jnp.where(hit, part_enter, 0.0), enter), leave) ** 2
-    end = _least(_most(jnp.where(hit, part_leave, 0.0), enter), leave) ** 2
-    return _shares(start, end, enter**2, leave**2, body**2, rays)
+    def interval(offset: jax.Array, half: jax.Array, obstructs: jax.Array) -> tuple[jax.Array, jax.Array]:
+        part_enter, part_leave = _slabs(offset, half, rays)
+        hit = obstructs & (part_enter < part_leave)
+        start, end = (jnp.where(hit, length, 0.0) for length in (part_enter, part_leave))
+        return _least(_most(start, enter), leave) ** 2, _least(_most(end, enter), leave) ** 2
+
+    starts, ends = _sorted_intervals(interval, (parts, half_extent(size, quarters - turn) * scale, obstacles))
+    return _shares(starts, ends, enter**2, leave**2, body**2, rays)
 
 
 def mean_neighbour(centre: jax.Array, neighbours: jax.Array, part: jax.Array) -> jax.Array:
@@ -162,7 +168,7 @@ def mean_neighbour(centre: jax.Array, neighbours: jax.Array, part: jax.Array) ->
 
     `neighbours`, `bool[N]`: other parts that share a signal net with the `part` (`i32[]`).
     """
-    apart = jnp.where(neighbours[:, None], centre - centre[part], 0.0)
+    apart = jnp.where(neighbours[:, None], centre - rows_at(centre, part), 0.0)
     return jnp.sum(apart, axis=0) / (1 + neighbours.sum())
 
 
@@ -218,25 +224,41 @@ def _comparators(count: int) -> tuple[tuple[int, int], ...]:
     return tuple(pairs)
 
 
-def _sorted_rows(values: jax.Array) -> list[jax.Array]:
-    """The rows of `f32[N, K]`, sorted along N for each of the K."""
-    if values.shape[0] > _NETWORK_PARTS:
-        return list(jnp.sort(values, axis=0))
-    rows = list(values)
+def _sorted_intervals(
+    interval: Callable[..., tuple[jax.Array, jax.Array]], parts: tuple[jax.Array, ...]
+) -> tuple[list[jax.Array], list[jax.Array]]:
+    """Starts and ends (`f32[K]`) of the `interval` of each part, both sorted for each of the K."""
+
+    def together(*parts: jax.Array) -> tuple[list[jax.Array], ...]:
+        return tuple(list(values) for values in jax.vmap(interval)(*parts))
+
+    def one_by_one(*parts: jax.Array) -> tuple[list[jax.Array], ...]:
+        return tuple(map(list, zip(*map(interval, *parts), strict=True)))
+
+    if parts[0].shape[0] > _NETWORK_PARTS:
+        starts, ends = jax.vmap(interval)(*parts)
+        return list(jnp.sort(starts, axis=0)), list(jnp.sort(ends, axis=0))
+    # An accelerator sorts intervals as it computes them, but would write an array of all of them before.
+    starts, ends = jax.lax.platform_dependent(*parts, cpu=together, default=one_by_one)
+    return _in_order(starts), _in_order(ends)
+
+
+def _in_order(rows: list[jax.Array]) -> list[jax.Array]:
+    """The rows, sorted element by element."""
     for low, high in _comparators(len(rows)):
         rows[low], rows[high] = _least(rows[low], rows[high]), _most(rows[low], rows[high])
     return rows
 
 
 def _shares(
-    start: jax.Array, end: jax.Array, enter: jax.Array, leave: jax.Array, body: jax.Array, rays: int
+    starts: list[jax.Array], ends: list[jax.Array], enter: jax.Array, leave: jax.Array, body: jax.Array, rays: int
 ) -> SectorShares:
-    """Sums over the rays of the squared intervals: `start`, `end` `f32[N, K]` of parts, the others `f32[K]`.
+    """Sums over the rays of the squared intervals: `starts`, `ends` of parts, sorted, all `f32[K]`.
 
     Free intervals lie between the k-th end and the (k+1)-th start, so ends and starts are sorted separately. The sum
     over rays is one reduction of all four at once; separate ones would each sort again.
     """
-    begins, ends = [enter, *_sorted_rows(end)], [*_sorted_rows(start), leave]
+    begins, ends = [enter, *ends], [*starts, leave]
     free: Any = sum(_most(b - a, 0.0) for a, b in zip(begins, ends, strict=True))
     free_body: Any = sum(_most(_least(b, body) - a, 0.0) for a, b in zip(begins, ends, strict=True))
     on_board = _most(_least(leave, body) - enter, 0.0)

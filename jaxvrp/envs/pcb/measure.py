@@ -9,12 +9,14 @@ import jax
 from jaxvrp.envs.pcb import geometry, wirelength
 from jaxvrp.envs.pcb.problem.board import Board, as_float32
 from jaxvrp.envs.pcb.problem.instance import Wiring, obstructing
+from jaxvrp.envs.pcb.wirelength import Pads
+from jaxvrp.rows import rows_at
 
 
 class BoardMeasures(NamedTuple):
     """Measures of a placement as a whole."""
 
-    pads: jax.Array  # f32[P, 2], where the pads are, in mm
+    pads: Pads
     net_hpwl: jax.Array  # f32[E], half perimeter of each signal net in mm; 0 for other nets
     overlap: jax.Array  # f32[N], `geometry.overlap_ratio` of the parts
 
@@ -45,28 +47,35 @@ def measure_board(
     board = as_float32(board)
     signal = board.signal_pin if wiring is None else wiring.signal
     obstructs = obstructing(board) if wiring is None else wiring.obstructs
-    pads = geometry.pad_positions(position, orientation, board.pin_component, board.pin_offset)
+    pads = pads_of(board, signal, position, orientation)
     half = geometry.half_extent(board.size, orientation)
     return BoardMeasures(
         pads=pads,
-        net_hpwl=wirelength.net_hpwl(pads, board.pin_net, signal, board.num_nets),
+        net_hpwl=wirelength.net_hpwl(pads, board.num_nets),
         overlap=geometry.overlap_ratio(position, half, board.outline, obstructs, board.exists, board.movable),
     )
 
 
+def pads_of(board: Board, signal: jax.Array, position: jax.Array, orientation: jax.Array) -> Pads:
+    """All pads of a board where its parts lie; `signal`: `bool[P]`, other arguments as of `measure_board`."""
+    place = geometry.pad_positions(position, orientation, board.pin_component, board.pin_offset)
+    return Pads(place, board.pin_component, board.pin_net, signal)
+
+
 def measure_agent(
-    board: Board, wiring: Wiring, position: jax.Array, orientation: jax.Array, agent: jax.Array, rays: int
+    board: Board, wiring: Wiring, position: jax.Array, orientation: jax.Array, pads: Pads, rays: int
 ) -> AgentMeasures:
-    """The measures of one agent (`i32[]`), with so many rays of a sector; other arguments as of `measure_board`."""
-    component, net = board.pin_component, board.pin_net
-    part, own_pads = wiring.component[agent], wiring.pads[agent]
-    pads = geometry.pad_positions(position, orientation, component, board.pin_offset)
-    net_hpwl = wirelength.net_hpwl(pads, net, wiring.signal, board.num_nets)
-    obstacles = wiring.obstructs[part]
+    """The measures of one agent, whose `wiring` it is (`Wiring.of`), with so many rays of a sector.
+
+    `pads`: where they lie, `pads_of`; other arguments as of `measure_board`.
+    """
+    part = wiring.component
+    own_pads, obstacles = pads.at(wiring.pads), rows_at(wiring.obstructs, part)
+    net_hpwl = wirelength.net_hpwl(pads, board.num_nets)
     return AgentMeasures(
         shares=geometry.sector_shares(position, board.size, orientation, part, obstacles, board.outline, rays=rays),
-        wirelength=wirelength.pad_wirelengths(pads, component, net, wiring.signal, own_pads).sum(),
-        hpwl=wirelength.part_hpwl(net_hpwl, wiring.nets[agent]),
-        to_contacts=wirelength.mean_contact(pads, component, net, own_pads, wiring.groups),
-        to_neighbours=geometry.mean_neighbour(position, wiring.neighbours[agent], part),
+        wirelength=wirelength.pad_wirelengths(pads, own_pads).sum(),
+        hpwl=wirelength.part_hpwl(net_hpwl, wiring.nets),
+        to_contacts=wirelength.mean_contact(pads, own_pads, wiring.groups),
+        to_neighbours=geometry.mean_neighbour(position, wiring.neighbours, part),
     )

@@ -7,10 +7,12 @@ import jax.numpy as jnp
 from flax import struct
 
 from jaxvrp.envs.pcb import geometry, wirelength
-from jaxvrp.envs.pcb.measure import AgentMeasures, measure_board
+from jaxvrp.envs.pcb.measure import AgentMeasures, measure_board, pads_of
 from jaxvrp.envs.pcb.problem.board import Board
 from jaxvrp.envs.pcb.problem.instance import Instance, Targets, Wiring
+from jaxvrp.envs.pcb.wirelength import Pads
 from jaxvrp.notebook import NotebookStill
+from jaxvrp.rows import rows_at
 
 
 class Best(struct.PyTreeNode):
@@ -50,6 +52,15 @@ class State(NotebookStill, struct.PyTreeNode):
     def placement(self) -> tuple[Board, Wiring, jax.Array, jax.Array]:
         """Board, wiring, positions and orientations: what `measure` and `observation` take."""
         return self.instance.board, self.instance.wiring, self.position, self.orientation
+
+    def placement_of(self, agent: jax.Array) -> tuple[Board, Wiring, jax.Array, jax.Array]:
+        """The same with the wiring of one agent (`i32[]`)."""
+        return self.instance.board, self.instance.wiring.of(agent), self.position, self.orientation
+
+    @property
+    def pads(self) -> Pads:
+        """Where all pads are."""
+        return pads_of(self.instance.board, self.instance.wiring.signal, self.position, self.orientation)
 
 
 def begin(instance: Instance) -> State:
@@ -100,16 +111,16 @@ def may_act(state: State, agent: jax.Array) -> jax.Array:
 
 
 def pose_after(
-    state: State, agent: jax.Array, action: jax.Array, step_fraction: jax.Array | float, *, clamp: bool, rotate: bool
+    state: State, part: jax.Array, action: jax.Array, step_fraction: jax.Array | float, *, clamp: bool, rotate: bool
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Where an agent's action takes its part: centre `f32[2]`, quarter turns `i32[]`, and `bool[]`, the move is undone.
+    """Where an action takes a part (`i32[]`): centre `f32[2]`, quarter turns `i32[]`, and `bool[]`, the move is undone.
 
     A move is undone if it leads to no finite place. `action`: `f32[3]` in [-1, 1]; NaN for no move. `step_fraction`:
     the longest step, as a share of the board's shorter side. `clamp`: centres stay on the board; else parts can leave
     it. `rotate`: the third number of an action is the new orientation.
     """
-    outline, part = state.instance.board.outline, state.instance.wiring.component[agent]
-    centre, quarters = state.position[part], state.orientation[part]
+    outline = state.instance.board.outline
+    centre, quarters = rows_at(state.position, part), rows_at(state.orientation, part)
     idle = ~jnp.isfinite(action).all()
     share, angle, turn = to_unscaled(jnp.where(idle, 0.0, action))
     goal = centre + step_fraction * share * outline.min() * geometry.heading(angle)
@@ -161,15 +172,22 @@ def first_departure(
     return jnp.min(jnp.where(leaves, turn, turn.shape[0]))
 
 
-def seen_in_turn(state: State, moved: State, moves: jax.Array, turn: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Where all parts lie, and how, after the turn of each agent: `f32[A, N, 2]` and `i32[A, N]`.
+def seen_in_turn(
+    state: State, moved: State, moves: jax.Array, turn: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Where all parts lie, how, and where all pads are, after the turn of each agent.
+
+    `f32[A, N, 2]`, `i32[A, N]` and `f32[A, P, 2]`.
 
     `moved`: the state after all turns; `moves`, `turn`: `bool[A]` and `i32[A]`, as of `first_departure`.
     """
     turn_of_part = jnp.min(jnp.where(_parts_of(state, moves), turn, turn.shape[0]), axis=-1)
     has_moved = turn_of_part <= turn[:, None]
     position = jnp.where(has_moved[..., None], moved.position, state.position)
-    return position, jnp.where(has_moved, moved.orientation, state.orientation)
+    # Pads as their parts: what is computed anew for every turn has to be written out.
+    pad_has_moved = rows_at(turn_of_part, state.instance.board.pin_component) <= turn[:, None]
+    pads = jnp.where(pad_has_moved[..., None], moved.pads.place, state.pads.place)
+    return position, jnp.where(has_moved, moved.orientation, state.orientation), pads
 
 
 def record_turns(state: State, acted: jax.Array, measures: AgentMeasures, undone: jax.Array, *, clamp: bool) -> State:
@@ -192,9 +210,7 @@ def settle(state: State) -> State:
     board, wiring = state.instance.board, state.instance.wiring
     measures = measure_board(board, state.position, state.orientation, wiring)
     state = state.replace(time=state.time + 1, board_hpwl=measures.hpwl, overlap=measures.overlap)
-    part_lengths = wirelength.part_wirelengths(
-        measures.pads, board.pin_component, board.pin_net, wiring.signal, board.num_components
-    )
+    part_lengths = wirelength.part_wirelengths(measures.pads, board.num_components)
     lengths = Targets(part_lengths[wiring.component], wirelength.part_hpwl(measures.net_hpwl, wiring.nets))
     legal_parts = wiring.is_agent & geometry.is_legal(state.overlap)[wiring.component]
     counted = Targets(legal_parts, wiring.is_agent & state.legal)

@@ -1,16 +1,34 @@
 """Wirelengths of a board, in mm, and nearest pads, from where its pads are; power nets do not count.
 
-`P` pads, `N` parts, `E` nets. Of every pad: where it is (`pads: f32[P, 2]`), its part (`component: i32[P]`), its
-`net: i32[P]`, and `signal: bool[P]`, whether it exists and its net is a signal; where that is false, the pad changes
-nothing. The tables of a board (`part_pads`, `pad_groups`, `part_nets`, `shared_nets`) do not depend on positions: build
-them once for a board.
+`P` pads, `N` parts, `E` nets; of every pad what `Pads` says. The tables of a board (`part_pads`, `pad_groups`,
+`part_nets`, `shared_nets`) do not depend on positions: build them once for a board.
 """
 
 from __future__ import annotations
 
+import functools
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+from jaxvrp.rows import rows_at
+
+
+class Pads(NamedTuple):
+    """Pads of a board where they are."""
+
+    place: jax.Array  # f32[P, 2], in mm
+    component: jax.Array  # i32[P], their parts
+    net: jax.Array  # i32[P]
+    signal: jax.Array  # bool[P], the pad exists and its net is a signal; where that is false, it changes nothing
+
+    def at(self, index: jax.Array) -> Pads:
+        """Those of a row of `part_pads`, `i32[K]`; of -1, one that changes nothing."""
+        exists = index >= 0
+        chosen = Pads(*(rows_at(of_pads, jnp.where(exists, index, 0)) for of_pads in self))
+        return chosen._replace(signal=chosen.signal & exists)
 
 
 def table_widths(component: np.ndarray, net: np.ndarray, signal: np.ndarray) -> tuple[int, int]:
@@ -60,38 +78,51 @@ def shared_nets(part_nets: jax.Array) -> jax.Array:
     return shared & ~jnp.eye(part_nets.shape[0], dtype=bool)
 
 
-def pad_wirelengths(
-    pads: jax.Array, component: jax.Array, net: jax.Array, signal: jax.Array, chosen: jax.Array
-) -> jax.Array:
+def pad_wirelengths(pads: Pads, chosen: Pads) -> jax.Array:
     """`f32[K]`: distance of the `chosen` pads to the nearest of their signal net on another part; 0 if there is none.
 
-    The sum over the pads of a part is its Euclidean wirelength W. `chosen`, `i32[K]`: a row of `part_pads`.
+    The sum over the pads of a part is its Euclidean wirelength W.
     """
     # All pads down, the chosen ones across.
-    wired = (net[chosen] == net[:, None]) & (component[chosen] != component[:, None])
-    wired &= signal[chosen] & (chosen >= 0) & signal[:, None]
-    squares = (pads[chosen, 0] - pads[:, 0, None]) ** 2 + (pads[chosen, 1] - pads[:, 1, None]) ** 2
-    least_square = jnp.min(jnp.where(wired, squares, jnp.inf), axis=0, initial=jnp.inf)
+    wired = (chosen.net == pads.net[:, None]) & (chosen.component != pads.component[:, None])
+    wired &= chosen.signal & pads.signal[:, None]
+    x, y = (chosen.place[:, axis] - pads.place[:, axis, None] for axis in range(2))
+    least_square = jnp.min(jnp.where(wired, x**2 + y**2, jnp.inf), axis=0, initial=jnp.inf)
     return jnp.where(least_square < jnp.inf, jnp.sqrt(least_square), 0.0)
 
 
-def part_wirelengths(
-    pads: jax.Array, component: jax.Array, net: jax.Array, signal: jax.Array, num_parts: int
-) -> jax.Array:
+def part_wirelengths(pads: Pads, num_parts: int) -> jax.Array:
     """`f32[N]`: the Euclidean wirelength W of every part."""
-    lengths = pad_wirelengths(pads, component, net, signal, jnp.arange(net.size, dtype=jnp.int32))
-    on_part = component == jnp.arange(num_parts, dtype=jnp.int32)[:, None]
-    return jnp.sum(jnp.where(on_part, lengths, 0.0), axis=-1)
+    on_part = pads.component == jnp.arange(num_parts, dtype=jnp.int32)[:, None]
+    return jnp.sum(jnp.where(on_part, pad_wirelengths(pads, pads), 0.0), axis=-1)
 
 
-def net_hpwl(pads: jax.Array, net: jax.Array, signal: jax.Array, num_nets: int) -> jax.Array:
+def net_hpwl(pads: Pads, num_nets: int) -> jax.Array:
     """`f32[E]`: half perimeter of the box around the pads of each signal net, 0 without pads; the sum is the HPWL."""
-    ends = jnp.concatenate([pads, -pads], axis=1)
-    # Pads that do not count go to a net beyond the last, which is dropped; a net without pads has sides of -inf.
-    sides = jax.ops.segment_max(ends, jnp.where(signal, net, num_nets), num_segments=num_nets)
+    # Pads that do not count go to a net beyond the last, which is dropped.
+    net = jnp.where(pads.signal, pads.net, num_nets)
+    on_cpu, elsewhere = (functools.partial(hpwl, num_nets=num_nets) for hpwl in (_hpwl_by_segments, _hpwl_compared))
+    return jax.lax.platform_dependent(pads.place, net, cpu=on_cpu, default=elsewhere)
+
+
+def _hpwl_by_segments(place: jax.Array, net: jax.Array, num_nets: int) -> jax.Array:
+    # A net without pads has sides of -inf.
+    sides = jax.ops.segment_max(jnp.concatenate([place, -place], axis=1), net, num_segments=num_nets)
     # Opposite sides first: a box of no width must have width 0, wherever it is.
     width_and_height = sides[:, :2] + sides[:, 2:]
     return jnp.where(jnp.isfinite(sides[:, 0]), width_and_height.sum(-1), 0.0)
+
+
+def _hpwl_compared(place: jax.Array, net: jax.Array, num_nets: int) -> jax.Array:
+    """The same, by comparing every pad with every net: an accelerator adds to segments one by one, in two kernels."""
+    on_net = net == jnp.arange(num_nets, dtype=jnp.int32)[:, None]
+    x, y = place[:, 0], place[:, 1]
+    ends = tuple(jnp.where(on_net, end, -jnp.inf) for end in (x, y, -x, -y))
+    nothing = (np.float32(-np.inf),) * len(ends)
+    right, bottom, left, top = jax.lax.reduce(
+        ends, nothing, lambda most, end: tuple(map(jax.lax.max, most, end)), dimensions=(1,)
+    )
+    return jnp.where(jnp.isfinite(right), (right + left) + (bottom + top), 0.0)
 
 
 def part_hpwl(net_hpwl: jax.Array, part_nets: jax.Array) -> jax.Array:
@@ -99,23 +130,21 @@ def part_hpwl(net_hpwl: jax.Array, part_nets: jax.Array) -> jax.Array:
     return jnp.sum(jnp.where(part_nets, net_hpwl, 0.0), axis=-1)
 
 
-def mean_contact(
-    pads: jax.Array, component: jax.Array, net: jax.Array, own_pads: jax.Array, groups: jax.Array
-) -> jax.Array:
+def mean_contact(pads: Pads, own: Pads, groups: jax.Array) -> jax.Array:
     """`f32[2]`: mean vector in mm from a part's pads to the nearest pads of other parts on their nets; 0 without any.
 
     The mean is over the pairs of a pad and another part on its net. Of equally near pads, the first counts.
-    `own_pads`, `i32[K]`: the part's row of `part_pads`; `groups`, `i32[P, S]`: from `pad_groups`.
+    `own`: the part's signal pads (`[K]`); `groups`, `i32[P, S]`: from `pad_groups`.
     """
     # `[K, P]`: an own pad, and a group of pads of another part on its net, in the row of the first of them.
-    first_of_group = groups[:, 0]
-    same_net, other_part = net[own_pads][:, None] == net, component[own_pads][:, None] != component
-    counted = (own_pads >= 0)[:, None] & (first_of_group >= 0) & same_net & other_part
-    least_square = nearest_x = nearest_y = jnp.zeros(counted.shape, pads.dtype)
+    same_net, other_part = own.net[:, None] == pads.net, own.component[:, None] != pads.component
+    counted = own.signal[:, None] & (groups[:, 0] >= 0) & same_net & other_part
+    least_square = nearest_x = nearest_y = jnp.zeros(counted.shape, pads.place.dtype)
     for column in range(groups.shape[1]):
         pad = groups[:, column]
-        x = pads[pad, 0] - pads[own_pads, 0][:, None]
-        y = pads[pad, 1] - pads[own_pads, 1][:, None]
+        place = rows_at(pads.place, pad) if column else pads.place  # the first of a group stands in its own row
+        x = place[:, 0] - own.place[:, 0, None]
+        y = place[:, 1] - own.place[:, 1, None]
         square = x * x + y * y
         closer = (pad >= 0) & ((square < least_square) | (column == 0))
         least_square = jnp.where(closer, square, least_square)

@@ -35,6 +35,14 @@ class Wiring(struct.PyTreeNode):
     neighbours: jax.Array  # bool[A, N], other parts on a signal net with the agent's
     obstructs: jax.Array  # bool[N, N], pairs of parts that may not overlap, one of them movable
 
+    def of(self, agent: jax.Array) -> Wiring:
+        """With one agent's (`i32[]`) rows of what is by agent."""
+        return jax.tree.map(lambda leaf, axis: leaf if axis is None else leaf[agent], self, BY_AGENT)
+
+
+BY_AGENT = Wiring(0, 0, None, 0, None, 0, 0, None)
+"""The axis of the agents in each table of a `Wiring`, for `jax.vmap`; None for tables of the whole board."""
+
 
 class Instance(struct.PyTreeNode):
     """A board, where its parts lie at the start, and what is to be reached."""

@@ -3,6 +3,7 @@
 import math
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -33,14 +34,14 @@ def measure(pads, component, net, signal):
     own = wirelength.part_pads(component, signal, NUM_PARTS, NUM_PADS)
     groups = wirelength.pad_groups(component, net, signal, NUM_PADS)
     nets = wirelength.part_nets(component, net, signal, NUM_PARTS, NUM_NETS)
-    hpwl = wirelength.net_hpwl(pads, net, signal, NUM_NETS)
-    of_pads = (pads, component, net, signal)
+    pads = wirelength.Pads(pads, component, net, signal)
+    hpwl = wirelength.net_hpwl(pads, NUM_NETS)
     return {
-        "wirelength": wirelength.part_wirelengths(*of_pads, NUM_PARTS),
-        "wirelength_by_part": jax.vmap(lambda of: wirelength.pad_wirelengths(*of_pads, of).sum())(own),
+        "wirelength": wirelength.part_wirelengths(pads, NUM_PARTS),
+        "wirelength_by_part": jax.vmap(lambda of: wirelength.pad_wirelengths(pads, pads.at(of)).sum())(own),
         "net_hpwl": hpwl,
         "hpwl": wirelength.part_hpwl(hpwl, nets),
-        "contact": jax.vmap(lambda of: wirelength.mean_contact(pads, component, net, of, groups))(own),
+        "contact": jax.vmap(lambda of: wirelength.mean_contact(pads, pads.at(of), groups))(own),
         "neighbours": wirelength.shared_nets(nets),
     }
 
@@ -138,8 +139,9 @@ def test_tables_of_just_the_width_that_is_needed_say_the_same():
     assert sorted(groups[groups >= 0].tolist()) == np.flatnonzero(signal).tolist()
     assert most_on_net == (groups >= 0).sum(axis=1).max() < most_pads
     wide = measured(pads, component, net, signal)["contact"]
-    contacts = jax.jit(jax.vmap(wirelength.mean_contact, in_axes=(None, None, None, 0, None)))
-    np.testing.assert_allclose(contacts(pads, component, net, own, groups), wide, rtol=1e-6, atol=1e-6)
+    pads = wirelength.Pads(*map(jnp.asarray, (pads, component, net, signal)))
+    contacts = jax.jit(jax.vmap(lambda of: wirelength.mean_contact(pads, pads.at(of), groups)))
+    np.testing.assert_allclose(contacts(own), wide, rtol=1e-6, atol=1e-6)
 
 
 def test_the_widths_of_a_batch_are_the_most_of_any_board():
