@@ -88,6 +88,16 @@ def test_all_measures_are_those_of_plain_python(seed):
         np.testing.assert_allclose(found[name], value, rtol=1e-5, atol=1e-5, err_msg=name)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_both_forms_of_half_perimeters_are_one_to_the_last_bit(seed):
+    pads, _, net, signal = random_pads(seed)
+    net = np.where(signal, net, NUM_NETS)
+    forms = (wirelength._hpwl_by_segments, wirelength._hpwl_compared)
+    by_segments, compared = (form(jnp.asarray(pads), jnp.asarray(net), NUM_NETS) for form in forms)
+    assert by_segments.max() > 0
+    np.testing.assert_array_equal(by_segments, compared)
+
+
 def test_two_parts_by_hand():
     """Net 0 joins parts 0 and 1; net 1 has two pads of part 0 only; the pad on net 2 is alone; net 3 is power."""
     pads = np.array([(0, 0), (3, 4), (9, 12), (1, 1), (2, 5), (7, 7), (0, 1), (0, 2)], np.float32)
