@@ -16,7 +16,7 @@ function agentCard({ title, colour, agent, tell, levelName, levelColour }) {
   const status = make("i", {}, head);
   const note = make("b", {}, head);
   const bar = levelName && levelBar(card, levelName);
-  const actions = agent && !episode.is_plan && actionsOf(card, agent);
+  const actions = agent && !episode.is_plan ? actionsOf(card, agent) : null;
   return (time, mode) => {
     const now = tell(time, mode);
     status.textContent = now.status;

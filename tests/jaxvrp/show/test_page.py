@@ -165,6 +165,16 @@ def test_it_loads_without_a_word(browser, pages, kind, size):
     assert brightness(browser, size) < 60
 
 
+@pytest.mark.parametrize("kind", ["dispatch", "fleet"])
+def test_a_page_of_a_plan_loads_without_a_word_and_names_no_actions(browser, pages, kind, tmp_path):
+    path = tmp_path / "plan.html"
+    show.write_page({**pages[1][kind], "is_plan": True}, path)
+    open_page(browser, path)
+    assert ask(browser, "return document.querySelectorAll('.agent').length") > 1
+    assert ask(browser, "return document.querySelectorAll('.agent .choice').length") == 0
+    assert ask(browser, "return document.querySelector('.agent .track span').style.transform")
+
+
 def test_play_advances_and_pauses(browser, pages):
     open_page(browser, pages[0]["fleet"])
     assert place(browser) == 0
