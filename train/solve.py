@@ -128,7 +128,7 @@ class Solution:
         problem = self.problem.problem
         episode = {
             **show.export_episode(self.episode, problem),
-            "is_plan": bool(self.plan.get("visits")),
+            "is_plan": True,
             "subtitle": f"plan by {self.method}, feasible: {verdict(self)}",
         }
         show.write_page(episode, path, sheets=self.problem.problems.sheets(problem, self.plan))

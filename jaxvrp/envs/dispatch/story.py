@@ -57,9 +57,20 @@ class _Source:
     named: NamedDay | None
     day: DrivenDay
     states: State  # leaves `[L, ...]`
+    is_planned: bool  # the day was planned ahead: nobody answered requests one by one
     reasons: Reasons
     causes: Mapping[str, Cause]
     why: Mapping[str, tuple[tuple[Why, ...], ...]]  # the same in words
+
+    @property
+    def scale(self) -> float:
+        """Units of load in a unit of the file."""
+        return self.named.scale if self.named else 1.0
+
+    @property
+    def unit(self) -> str:
+        """Of loads in the file; "" if it says none."""
+        return self.named.unit if self.named and self.named.addresses else ""
 
     def request(self, number: int) -> str:
         """The name of a request."""
@@ -140,7 +151,7 @@ def story_of(episode: Episode, problem: NamedDay | None = None) -> Story:
         clocks=source.clocks,
         places=tuple(_places(source)),
         vehicles=tuple(_vehicle(source, v) for v in day.vehicles),
-        charts=(_lanes_chart(source), _answers_chart(source)),
+        charts=(_lanes_chart(source), *(() if source.is_planned else (_answers_chart(source),))),
         events=tuple(_answer(source, request) for request in day.requests),
         cards=_cards(source),
         shortfall="Rejected",
@@ -162,11 +173,12 @@ def story_of(episode: Episode, problem: NamedDay | None = None) -> Story:
 def _source(episode: Episode, named: NamedDay | None) -> _Source:
     env, day = episode.env, driven_day(episode.env, episode.states)
     assert isinstance(env, Dispatch)
+    is_planned = isinstance(episode.states, PlannedDay)
     if isinstance(episode.states, PlannedDay):
         episode = episode.replace(states=episode.states.states)
     reasons = reasons_of(env, functools.partial(_request_name, named))
     causes = causes_of(reasons, episode)
-    return _Source(env, named, day, episode.states, reasons, causes, whys_of(reasons, episode, causes))
+    return _Source(env, named, day, episode.states, is_planned, reasons, causes, whys_of(reasons, episode, causes))
 
 
 def _actions(source: _Source) -> dict[str, tuple[str, ...]]:
@@ -220,9 +232,7 @@ def _end(source: _Source, request: int, stop: Stop | None, *, is_pickup: bool) -
 
 def _load(source: _Source, request: int) -> str:
     """The load of a request, in the unit of its file."""
-    scale = source.named.scale if source.named else 1.0
-    unit = f" {source.named.unit}" if source.named and source.named.addresses else ""
-    return f"{source.day.instance.load[request] / scale:g}{unit}".rstrip()
+    return f"{source.day.instance.load[request] / source.scale:g} {source.unit}".rstrip()
 
 
 def _vehicle(source: _Source, v: int) -> Vehicle:
@@ -233,11 +243,13 @@ def _vehicle(source: _Source, v: int) -> Vehicle:
         kind="drone" if day.instance.is_drone[v] else "vehicle",
         colour=day.vehicles.index(v),
         track=tuple((source.time(time), source.place(place)) for time, place in track.points),
-        levels=tuple((source.time(time), float(load)) for time, load in track.loads),
-        capacity=float(day.instance.capacity[v]),
-        level_name="load",
+        levels=tuple((source.time(time), load / source.scale) for time, load in track.loads),
+        capacity=float(day.instance.capacity[v]) / source.scale,
+        level_name=f"load in {source.unit}" if source.unit else "load",
         activities=tuple(_activities(source, v)),
-        notes=tuple((source.clocks[at], _offer(source, at, v)) for at in range(len(source.clocks))),
+        notes=()
+        if source.is_planned
+        else tuple((clock, _offer(source, at, v)) for at, clock in enumerate(source.clocks)),
         aims=tuple(_aims(source, v)),
     )
 
@@ -319,7 +331,7 @@ def _answer(source: _Source, request: int) -> Event:
 
 
 def _cards(source: _Source) -> tuple[Card, ...]:
-    """The dispatcher, and the vehicles; those whose drivers decide are agents, too."""
+    """The dispatcher, where requests are answered, and the vehicles; those whose drivers decide are agents, too."""
     vehicles = list(source.day.vehicles)
 
     def status(at: int) -> tuple[str, str, bool]:
@@ -329,8 +341,9 @@ def _cards(source: _Source) -> tuple[Card, ...]:
         return source.request(at), f"{takers} of {len(vehicles)} can take it", not takers
 
     drive = source.env.num_zones_each_way > 0
+    dispatcher = Card("dispatcher", agent=0, steps=tuple(status(at) for at in range(len(source.clocks))))
     return (
-        Card("dispatcher", agent=0, steps=tuple(status(at) for at in range(len(source.clocks)))),
+        *(() if source.is_planned else (dispatcher,)),
         *(Card(source.vehicle(v), 1 + at if drive else None, vehicle=at) for at, v in enumerate(vehicles)),
     )
 
@@ -342,6 +355,8 @@ def _why_rejected(source: _Source, request: int) -> str:
     """How many vehicles could have taken a request, at which least cost, and why the others could not."""
     offers = source.states.offers
     able = [v for v in source.day.vehicles if offers.feasible[request, v]]
+    if source.is_planned and able:
+        return f"the plan leaves it out; alone, {len(able)} vehicles could take it"
     others = _together(source, request, [v for v in source.day.vehicles if v not in able])
     if not able:
         return f"no vehicle could take it: {others}"

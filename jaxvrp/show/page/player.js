@@ -13,7 +13,7 @@ document.body.dataset.plan = Boolean(episodes[0].is_plan);
 
 for (const each of panes) prepare(each);
 const modes = panes[0].modes.map(sharedMode);
-const player = { time: 0, mode: modes[0], playing: false, speed: 1, stamp: 0 };
+const player = { time: 0, mode: episodes[0].is_plan ? modes.at(-1) : modes[0], playing: false, speed: 1, stamp: 0 };
 
 /** What the view notes of its episode; whose it is, where there are two. */
 function noteOf({ view, episode: { player: name } }) {
