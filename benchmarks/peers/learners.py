@@ -190,10 +190,14 @@ SCRIPTS: dict[str, tuple[str, str, int, dict[str, Any]]] = {
 """Script, settings, updates and changes."""
 
 
+NORMALISED = {*((problem, "IPPO, MLP") for problem in PARTICLES), ("MPE speaker-listener", "MAPPO, GRU")}
+"""Where our networks are also trained as they are by default: with LayerNorm and ValueNorm."""
+
+
 def _of_particles(problem: str, algorithm: str) -> Comparison:
     (name, agents), (script, settings, updates, changes) = PARTICLES[problem], SCRIPTS[algorithm]
     env = {"name": "jaxvrp.adapters.from_jaxmarl:JaxMarl", "id": name}
-    sides = Comparison.sides if changes else tuple(SIDES)
+    sides = tuple(SIDES) if (problem, algorithm) in NORMALISED else Comparison.sides
     changes = {"ENV_NAME": name, **changes}
     return Comparison(problem, algorithm, env, script, settings, updates, changes, agents, sides)
 
