@@ -258,7 +258,8 @@ class Pcb(TurnBasedEnvironment, RememberingEnvironment):
             acted &= turn <= rules.first_departure(state, acted, turn, position, orientation)
         moved = rules.put_parts(state, acted, position, orientation)
         *placed, place = rules.seen_in_turn(state, moved, acted, turn)
-        measure = jax.vmap(measure_agent, (None, BY_AGENT, 0, 0, Pads(0, None, None, None), None))
+        of_pads = Pads._make((0, None, None, None))
+        measure: Any = jax.vmap(measure_agent, (None, BY_AGENT, 0, 0, of_pads, None))
         measures = measure(*state.placement[:2], *placed, state.pads._replace(place=place), self.rays)
         return rules.record_turns(moved, acted, measures, undone, clamp=self.boundary == "clamp")
 

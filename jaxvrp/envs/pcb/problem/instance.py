@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -40,7 +40,8 @@ class Wiring(struct.PyTreeNode):
         return jax.tree.map(lambda leaf, axis: leaf if axis is None else leaf[agent], self, BY_AGENT)
 
 
-BY_AGENT = Wiring(0, 0, None, 0, None, 0, 0, None)
+_AXES: tuple[Any, ...] = (0, 0, None, 0, None, 0, 0, None)
+BY_AGENT = Wiring(*_AXES)
 """The axis of the agents in each table of a `Wiring`, for `jax.vmap`; None for tables of the whole board."""
 
 
