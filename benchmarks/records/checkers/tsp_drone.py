@@ -91,7 +91,7 @@ def cost_of(data, entry):
     problem = read(data, entry)
     nodes = set(range(len(problem.truck)))
     clock, place, served = 0.0, 0, {0}
-    revisits = entry["rules"].get("allow_revisits", True)
+    revisits = entry.get("rules", {}).get("allow_revisits", True)
 
     def must(holds, what):
         if not holds:

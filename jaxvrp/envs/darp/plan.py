@@ -162,7 +162,7 @@ class DarpProblems(Problems[Instance]):
 
 def _content_of(path: str | os.PathLike) -> Any:
     """The JSON value of a file of VROOM's shipments; None for any other file."""
-    if Path(path).suffix.lower() != ".json":
+    if Path(path).suffix.lower() != ".json" or b'"shipments"' not in Path(path).read_bytes():
         return None
     try:
         content = read_json(path, "give a problem with shipments as VROOM reads it")
