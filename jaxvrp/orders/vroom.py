@@ -21,6 +21,9 @@ from jaxvrp.orders.orders import Point
 
 TIME, AMOUNT, PLACE = number_from(0), list_of(whole_number(), least=1), list_of(number_from(-LARGEST), length=2)
 WINDOW = list_of(TIME, length=2)
+NAMELESS = ("VROOM",)
+"""In the place of names of formats: a file of VROOM names none, so one that does is not parsed as such."""
+
 OF_STEPS = ("setup", "setup_per_type", "service_per_type")
 OF_JOBS = (*OF_STEPS, "skills", "pickup", "amount")
 OF_SHIPMENTS = ("skills", "priority")

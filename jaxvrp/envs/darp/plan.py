@@ -24,7 +24,7 @@ from jaxvrp.io.json_files import read_json
 from jaxvrp.io.problem_files import with_given
 from jaxvrp.io.schema import list_of, object_with, whole_number
 from jaxvrp.io.streets import MATRIX, STRAIGHT
-from jaxvrp.orders.vroom import is_vroom
+from jaxvrp.orders.vroom import NAMELESS, is_vroom
 from jaxvrp.problems import Inspection, Problems
 
 FORMAT = "jaxvrp-darp-plan-1"
@@ -162,10 +162,10 @@ class DarpProblems(Problems[Instance]):
 
 def _content_of(path: str | os.PathLike) -> Any:
     """The JSON value of a file of VROOM's shipments; None for any other file."""
-    if Path(path).suffix.lower() != ".json" or b'"shipments"' not in Path(path).read_bytes():
+    if Path(path).suffix.lower() != ".json":
         return None
     try:
-        content = read_json(path, "give a problem with shipments as VROOM reads it")
+        content = read_json(path, "give a problem with shipments as VROOM reads it", NAMELESS)
     except ValueError:  # whoever reads other files says what is wrong
         return None
     return content if is_vroom(content) and content.get("shipments") else None

@@ -13,8 +13,8 @@ import numpy as np
 from flax import struct
 
 from jaxvrp.envs.dispatch.env import DISPATCHER, Dispatch, decide, prepared_day
-from jaxvrp.envs.dispatch.problem.instance import Instance
-from jaxvrp.envs.dispatch.problem.solution import Leg, Report, Stop, minutes_between, place_of, solution_report
+from jaxvrp.envs.dispatch.problem.instance import Instance, minutes_between
+from jaxvrp.envs.dispatch.problem.solution import Leg, Report, Stop, place_of, solution_report
 from jaxvrp.envs.dispatch.routes.noisy_drive import begun_until, drive
 from jaxvrp.envs.dispatch.routes.plans import LOAD, REQUEST, begun_by, leaves, minutes_of_all, places_of
 from jaxvrp.envs.dispatch.routes.schedule import positions

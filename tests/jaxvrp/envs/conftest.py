@@ -27,6 +27,16 @@ def published_folder():
 
 
 @pytest.fixture(scope="session")
+def published_city(published_folder):
+    """Degrees `f64[n, 2]` of places in a city of Murray & Raj; seconds and metres along its streets, `f64[n, n]`."""
+    folder = published_folder("mfstsp_murray_raj") / "mfstsp_murray_raj" / "20170606T113038113409"
+    table = np.loadtxt(folder / "tbl_truck_travel_data_PG.csv", delimiter=",", comments="%")
+    count = int(table[:, 0].max()) + 1
+    seconds, metres = (table[:, column].reshape(count, count) for column in (2, 3))
+    return np.loadtxt(folder / "tbl_locations.csv", delimiter=",", comments="%")[:, [2, 3]], seconds, metres
+
+
+@pytest.fixture(scope="session")
 def assert_same():
     """`assert_same(problem, other)`: equal to the last bit, dtypes included."""
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from flax import struct
 
 from jaxvrp.envs.dispatch.routes.insertion import offers
-from jaxvrp.envs.dispatch.routes.plans import Plans, Prepared, Request, along_streets, distance
+from jaxvrp.envs.dispatch.routes.plans import Plans, Prepared, Request, distance, driven
 from jaxvrp.envs.dispatch.routes.schedule import index_of, sums
 
 WINDOW = 12
@@ -171,15 +171,12 @@ def _time_parcels(prepared: Prepared, vehicle: jax.Array, row: Row) -> Routes:
     count = jnp.sum(exists, dtype=jnp.int32)
     index = index_of(exists.shape[0])
     is_last = exists & (jnp.roll(is_first, -1) | (index == count - 1))
-    out = home = jnp.hypot(x - instance.depot[0], y - instance.depot[1]) * pace
-    leg = jnp.hypot(x - jnp.roll(x, 1), y - jnp.roll(y, 1)) * pace
-    if instance.travel_time is not None:
-        place, depot = 1 + row.number, jnp.zeros_like(row.number)
-        ways = (depot, place), (place, depot), (jnp.roll(place, 1), place)
-        by_street = (along_streets(prepared, *ends) for ends in ways)
-        is_drone = instance.is_drone[vehicle]
-        out, home, leg = (jnp.where(is_drone, *each) for each in zip((out, home, leg), by_street, strict=True))
-    home = jnp.where(exists, home, 0.0)
+    is_drone, place, depot = instance.is_drone[vehicle], 1 + row.number, jnp.zeros_like(row.number)
+    straight = jnp.hypot(x - instance.depot[0], y - instance.depot[1]) * pace
+    out = driven(prepared, straight, depot, place, is_drone)
+    home = jnp.where(exists, driven(prepared, straight, place, depot, is_drone), 0.0)
+    straight = jnp.hypot(x - jnp.roll(x, 1), y - jnp.roll(y, 1)) * pace
+    leg = driven(prepared, straight, jnp.roll(place, 1), place, is_drone)
     leg = jnp.where(exists, jnp.where(is_first, out, leg), 0.0)
     back = jnp.where(index > 0, stop_time + jnp.roll(home, 1) + turnaround, 0.0)
     service = jnp.where(is_first, loading, stop_time)
@@ -249,16 +246,12 @@ def _added_to_parcels(prepared: Prepared, routes: Routes, request: Request) -> j
     stop_time, loading, pace = instance.stop_time[:, None], instance.minutes_to_load[:, None], prepared.pace[:, None]
     exists = planes["start"] < jnp.inf
     is_last, is_end = planes["is_last"] > 0, planes["is_end"] > 0
-    out = home = distance(request.dropoff, instance.depot) * pace
-    there = on = jnp.hypot(planes["x"] - request.dropoff[0], planes["y"] - request.dropoff[1]) * pace
-    if instance.travel_time is not None:
-        place, depot, stops = 1.0 + request.index, jnp.zeros(()), 1 + routes.row.number
-        ways = (depot, place), (place, depot), (stops, place), (place, stops)
-        by_street = (along_streets(prepared, *ends) for ends in ways)
-        is_drone = instance.is_drone[:, None]
-        out, home, there, on = (
-            jnp.where(is_drone, *each) for each in zip((out, home, there, on), by_street, strict=True)
-        )
+    is_drone, stops = instance.is_drone[:, None], 1 + routes.row.number
+    place, depot = 1.0 + request.index, jnp.zeros(())
+    straight = distance(request.dropoff, instance.depot) * pace
+    out, home = (driven(prepared, straight, *ends, is_drone) for ends in ((depot, place), (place, depot)))
+    straight = jnp.hypot(planes["x"] - request.dropoff[0], planes["y"] - request.dropoff[1]) * pace
+    there, on = (driven(prepared, straight, *ends, is_drone) for ends in ((stops, place), (place, stops)))
     from_before = jnp.where(mark, out, jnp.roll(there, 1, axis=-1))
     has_room = ~is_end[:, -1:] & (planes["start"][:, -1:] == jnp.inf) & request.exists
     fits = planes["carried"] + request.load <= prepared.capacity[:, None]

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from jaxvrp.envs.dispatch.problem.instance import (
-    MINUTES_PER_HOUR,
     Instance,
     latest_return_of,
+    minutes_between,
     minutes_on_trip,
     slack_of,
 )
@@ -121,7 +121,7 @@ def cost(day: Instance, course: Course) -> Cost:
 def _driven(day: Instance, course: Course) -> tuple[float, float, float]:
     """When a vehicle has driven its stops, of one trip with a depot, and their cost."""
     v, here, time, late, travel = course.vehicle, course.place, course.free, 0.0, 0.0
-    pace, stop_time = MINUTES_PER_HOUR * float(day.detour[v] / day.speed[v]), float(day.stop_time[v])
+    stop_time = float(day.stop_time[v])
     loads = [int(day.load[request]) * (1 if is_pickup else -1) for request, is_pickup in course.calls]
     aboard, at = course.aboard, 0
     if day.depot is not None:
@@ -132,7 +132,7 @@ def _driven(day: Instance, course: Course) -> tuple[float, float, float]:
     for (request, is_pickup), load in zip(course.calls, loads, strict=True):
         end = "pickup" if is_pickup else "dropoff"
         place, earliest, deadline = (getattr(day, end + what)[request] for what in ("", "_earliest", "_deadline"))
-        way = pace * math.dist(here, place) if day.depot is None else minutes_on_trip(day, v, at, 1 + request)
+        way = minutes_between(day, v, here, place) if day.depot is None else minutes_on_trip(day, v, at, 1 + request)
         time, travel, here, aboard = max(time + way, float(earliest)), travel + way, place, aboard + load
         at = 1 + request
         late, most, time = late + _over(day, time, deadline), max(most, aboard), time + stop_time

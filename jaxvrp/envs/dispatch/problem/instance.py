@@ -338,6 +338,11 @@ def requests_known(instance: Instance) -> tuple[int, int]:
     return int(exists.sum()) - later, later
 
 
+def minutes_between(instance: Instance, v: int, a: np.ndarray, b: np.ndarray) -> float:
+    """Minutes of vehicle v, on average, straight from a place (`f[2]`) to another one of a day of NumPy arrays."""
+    return MINUTES_PER_HOUR * float(instance.detour[v] / instance.speed[v]) * math.dist(a, b)
+
+
 def minutes_on_trip(instance: Instance, v: int, origin: int, target: int) -> float:
     """Minutes of vehicle v, on average, between places of one day of NumPy arrays with a depot.
 
@@ -346,7 +351,7 @@ def minutes_on_trip(instance: Instance, v: int, origin: int, target: int) -> flo
     if instance.travel_time is not None and not instance.is_drone[v]:
         return float(instance.travel_time[origin, target])
     a, b = (instance.dropoff[place - 1] if place else instance.depot for place in (origin, target))
-    return MINUTES_PER_HOUR * float(instance.detour[v] / instance.speed[v]) * math.dist(a, b)
+    return minutes_between(instance, v, a, b)
 
 
 def with_streets(instance: Instance) -> Instance:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -12,9 +11,9 @@ import jax
 import numpy as np
 
 from jaxvrp.envs.dispatch.problem.instance import (
-    MINUTES_PER_HOUR,
     Instance,
     latest_return_of,
+    minutes_between,
     minutes_on_trip,
     slack_of,
 )
@@ -186,11 +185,6 @@ def _check_pairs(day: Instance, stops: list[Stop], findings: _Findings) -> None:
 def place_of(day: Instance, stop: Stop) -> np.ndarray:
     """Where a stop is, `f[2]`."""
     return np.asarray((day.pickup if stop.is_pickup else day.dropoff)[stop.request])
-
-
-def minutes_between(day: Instance, v: int, a: np.ndarray, b: np.ndarray) -> float:
-    """How long a vehicle without a depot takes from a place to another one, on average."""
-    return MINUTES_PER_HOUR * float(day.detour[v] / day.speed[v]) * math.dist(a, b)
 
 
 def _earliest(day: Instance, stop: Stop) -> float:

@@ -214,12 +214,19 @@ def depot_of(prepared: Prepared, axes: int) -> jax.Array:
     return located(prepared, depot.reshape(2, *[1] * axes), 0.0)
 
 
-def along_streets(prepared: Prepared, origin: jax.Array, target: jax.Array) -> jax.Array:
-    """Minutes along streets between places by their numbers, `f32[...]` or `i32[...]`, as planned: `f32[...]`."""
+def driven(
+    prepared: Prepared, straight: jax.Array, origin: jax.Array, target: jax.Array, is_drone: jax.Array
+) -> jax.Array:
+    """Minutes as planned, `f32[...]`: along the streets of a day that has some, and `straight` for drones.
+
+    Places have their numbers in the matrix, `f32[...]` or `i32[...]`.
+    """
     streets = prepared.fleet.travel_time
+    if streets is None:
+        return straight
     number = origin.astype(jnp.int32) * streets.shape[-1] + target.astype(jnp.int32)
     way = jnp.take(streets.ravel(), number, mode="clip")
-    return way if prepared.factors is None else way * prepared.factors.planned
+    return jnp.where(is_drone, straight, way if prepared.factors is None else way * prepared.factors.planned)
 
 
 def minutes(
@@ -232,7 +239,7 @@ def minutes(
     straight = distance(origin, target) * pace
     if prepared.fleet.travel_time is None:
         return straight
-    return jnp.where(is_drone, straight, along_streets(prepared, origin[2], target[2]))
+    return driven(prepared, straight, origin[2], target[2], is_drone)
 
 
 def minutes_of_all(prepared: Prepared, origin: jax.Array, target: jax.Array) -> jax.Array:

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import jaxvrp
-from benchmarks.published_data import data_folder
 from jaxvrp.actor import RandomActor
 from jaxvrp.envs.darp import load, make_instance, pad, save, solution_report, stack
 from jaxvrp.envs.darp.baselines.search import ruin_and_recreate
@@ -196,15 +195,9 @@ def test_generated_streets_are_those_of_the_straight_instance_and_a_detour(insta
     assert closed(time)[2] == 0
 
 
-def test_a_published_city_is_planned_along_its_streets():
-    folder = data_folder() / "mfstsp_murray_raj" / "20170606T113038113409"
-    if not folder.is_dir():
-        pytest.skip("mFSTSP's street data are not in JAXVRP_DATA")
-    table = np.loadtxt(folder / "tbl_truck_travel_data_PG.csv", delimiter=",", comments="%")
-    count = int(table[:, 0].max()) + 1
-    seconds, metres = (table[:, column].reshape(count, count) for column in (2, 3))
-    locs = np.loadtxt(folder / "tbl_locations.csv", delimiter=",", comments="%")[:, [2, 3]]
-    nodes = count - 1 - (count - 1) % 2
+def test_a_published_city_is_planned_along_its_streets(published_city):
+    locs, seconds, metres = published_city
+    nodes = (len(locs) - 1) // 2 * 2
     keep = slice(nodes + 1)
     seconds, metres, _ = closed(seconds[keep, keep], metres[keep, keep])
     assert np.abs(seconds - seconds.T).max() > 1.0

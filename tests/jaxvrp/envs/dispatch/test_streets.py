@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import jaxvrp
-from benchmarks.published_data import data_folder
 from jaxvrp.envs.dispatch import driven_stops, leg_factors, load, make_instance, pad, save, solution_report, stack
 from jaxvrp.envs.dispatch.baselines.hindsight import TRAVEL_PRICE
 from jaxvrp.envs.dispatch.baselines.known_day import search_day
@@ -164,14 +163,9 @@ def test_a_day_names_a_file_of_streets_beside_it(tmp_path):
         read_days(path)
 
 
-def test_a_published_city_is_planned_along_its_streets():
-    folder = data_folder() / "mfstsp_murray_raj" / "20170606T113038113409"
-    if not folder.is_dir():
-        pytest.skip("mFSTSP's street data are not in JAXVRP_DATA")
-    table = np.loadtxt(folder / "tbl_truck_travel_data_PG.csv", delimiter=",", comments="%")
-    count = int(table[:, 0].max()) + 1
-    seconds, metres = (table[:, column].reshape(count, count) for column in (2, 3))
-    degrees = np.loadtxt(folder / "tbl_locations.csv", delimiter=",", comments="%")[:, [2, 3]]
+def test_a_published_city_is_planned_along_its_streets(published_city):
+    degrees, seconds, metres = published_city
+    count = len(degrees)
     places = Earth.around(degrees).flat(degrees)
     minutes, kilometres, _ = closed(seconds / 60, metres / 1000)
     day = make_instance(
