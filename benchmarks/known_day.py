@@ -11,6 +11,7 @@ hours. All count alike, so both serve as many as they can, and then drive as lit
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -23,9 +24,10 @@ from benchmarks import measure
 from jaxvrp.envs.dispatch.baselines.known_day import search
 from jaxvrp.envs.dispatch.driven_day import PlannedDay
 from jaxvrp.envs.dispatch.env import Dispatch
-from jaxvrp.envs.dispatch.problem.instance import Instance, make_instance
+from jaxvrp.envs.dispatch.problem.instance import Instance, make_instance, minutes_on_trip
 from jaxvrp.envs.dispatch.problem.solution import Stop, solution_report
-from jaxvrp.io.command_line import Parser, positive
+from jaxvrp.io.command_line import Parser, UserError, positive
+from jaxvrp.io.messages import installing
 from train import aligned, entry
 
 KINDS = ("deadlines", "windows")
@@ -76,8 +78,8 @@ def pyvrp(day: Instance, seconds: float, seed: int) -> tuple[Stop, ...]:
     from pyvrp import Client, Depot, Location, ProblemData, VehicleType, solve
     from pyvrp.stop import MaxRuntime
 
-    places = np.vstack([day.depot, day.dropoff])
-    between = np.linalg.norm(places[:, None] - places, axis=2) * day.detour[0] * 60 / day.speed[0]
+    places = range(day.max_requests + 1)
+    between = np.array([[minutes_on_trip(day, 0, origin, target) for target in places] for origin in places])
     minutes = np.ceil(between * PER_MINUTE).astype(np.int64)
     data = ProblemData(
         locations=[Location(0, 0) for _ in places],  # only drawings use coordinates
@@ -132,6 +134,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--seconds", type=measure.seconds_option, default=10.0, help="of each (default: 10)")
     parser.add_argument("--out", type=measure.result_file, help="JSON file for machine, protocol and all figures")
     args = parser.parse_args(argv)
+    if importlib.util.find_spec("pyvrp") is None:
+        raise UserError(f"PyVRP is missing; {installing('solvers')}")
     records = [record for size in args.sizes for kind in KINDS for record in compared(size, kind, args)]
     head = ["customers", "kind", *(f"{name}: {what}" for name in PLAYERS for what in ("left out", "minutes driven"))]
     rows = []
