@@ -63,8 +63,12 @@ def program_names() -> dict[str, str]:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Start what the words name; exits with 2 after a mistake (one line on stderr), with 130 after Ctrl-C."""
-    PROGRAM_NAMES.set(program_names())
-    if status := run_command(lambda: _run(sys.argv[1:] if argv is None else list(argv))):
+    before = PROGRAM_NAMES.set(program_names())
+    try:
+        status = run_command(lambda: _run(sys.argv[1:] if argv is None else list(argv)))
+    finally:
+        PROGRAM_NAMES.reset(before)
+    if status:
         raise SystemExit(status)
 
 

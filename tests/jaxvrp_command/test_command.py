@@ -1,6 +1,5 @@
 """The command `jaxvrp`: what it lists is what there is, it starts ours wherever it is called, mistakes are one line."""
 
-import contextvars
 import importlib
 import importlib.metadata
 import importlib.util
@@ -29,11 +28,13 @@ HERE = pathlib.Path(__file__).parents[2]
 
 
 def run(*words):
-    """The command in this process, with what it leaves of its own: the names of programs; its exit status."""
+    """The exit status of the command in this process, which has its own names of programs again afterwards."""
     try:
-        contextvars.copy_context().run(main.main, list(words))
+        main.main(list(words))
     except SystemExit as stopped:
         return stopped.code
+    finally:
+        assert program_name("train.mappo") == "python -m train.mappo"
     return 0
 
 
