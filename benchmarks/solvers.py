@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxvrp.envs.darp.problem.instance import Instance, prohibitive
+from jaxvrp.envs.darp.problem.instance import Instance, prohibitive, street_lengths
 from jaxvrp.io.messages import installing
 
 TIMES, COSTS = 10**9, 3 * 10**5
@@ -292,9 +292,12 @@ def _legs(instance: Instance) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
     Shortest times may have stops on the way: rounded ones break the triangle inequality (two legs of 0.4 take 0).
     """
-    locs = np.asarray(instance.locs, np.float64)
-    distances = np.linalg.norm(locs[:, None] - locs, axis=-1)
-    times = distances / float(instance.vehicle_speed)
+    if instance.travel_time is None:
+        locs = np.asarray(instance.locs, np.float64)
+        distances = np.linalg.norm(locs[:, None] - locs, axis=-1)
+        times = distances / float(instance.vehicle_speed)
+    else:
+        distances, times = (np.asarray(each, np.float64) for each in (street_lengths(instance), instance.travel_time))
     if not instance.round_travel_time:
         return distances, times, times
     shortest = times = np.round(times)

@@ -12,6 +12,7 @@ from benchmarks.solvers import solve_ortools, solve_pyvrp, tighten
 from jaxvrp.envs.darp import make_instance, pad, stack
 from jaxvrp.envs.darp.problem.instance import as_float32
 from jaxvrp.envs.darp.problem.solution import routes_to_actions, solution_report
+from jaxvrp.io.streets import closed
 
 SECONDS = 0.1
 """Thousands of iterations; the instances here need a handful."""
@@ -33,8 +34,10 @@ both = pytest.mark.parametrize("solve", [pyvrp, ortools])
 
 
 def length(instance, route):
-    places = instance.locs[[0, *route, 0]]
-    return np.linalg.norm(np.diff(places, axis=0), axis=1).sum()
+    stops = [0, *route, 0]
+    if instance.travel_distance is not None:
+        return sum(instance.travel_distance[way] for way in itertools.pairwise(stops))
+    return np.linalg.norm(np.diff(instance.locs[stops], axis=0), axis=1).sum()
 
 
 def fits(instance, route, tolerance=1e-4):
@@ -42,6 +45,8 @@ def fits(instance, route, tolerance=1e-4):
     stops = [0, *route, 0]
     last, clock = len(stops) - 1, len(stops)
     travel = np.linalg.norm(np.diff(instance.locs[stops], axis=0), axis=1) / instance.vehicle_speed
+    if instance.travel_time is not None:
+        travel = np.array([instance.travel_time[way] for way in itertools.pairwise(stops)])
     travel = np.round(travel) if instance.round_travel_time else travel
     edges = [(clock, at, instance.deadline[node]) for at, node in enumerate(stops)]
     edges += [(at, clock, -instance.earliest[node]) for at, node in enumerate(stops)]
@@ -123,6 +128,15 @@ def line(places, deadline=None, demand=1, **fields):
 @pytest.mark.parametrize("round_travel_time", [False, True])
 def test_the_optimum_of_tiny_instances_is_found(solve, seed, round_travel_time):
     instance = small(seed, requests=2 + seed % 2, round_travel_time=round_travel_time)
+    assert cost(instance, solve(instance)) == pytest.approx(optimum(instance), abs=1e-4)
+
+
+@both
+@pytest.mark.parametrize("seed", range(3))
+def test_the_optimum_along_one_way_streets_is_found(solve, seed):
+    seconds, metres = np.random.default_rng(seed).uniform(2, 20, (2, 7, 7)) * ~np.eye(7, dtype=bool)
+    times, lengths, _ = closed(seconds, metres)
+    instance = small(seed, travel_time=times, travel_distance=lengths)
     assert cost(instance, solve(instance)) == pytest.approx(optimum(instance), abs=1e-4)
 
 
