@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
 import jax
@@ -24,12 +25,14 @@ class Searched(NamedTuple):
         cost: of the episode, see `Players.cost`.
         actions: of an episode from its beginning, `{role: [T, agents, ...]}`.
         episode: makes the episode, if playing `actions` does not lead to it; else None.
+        figures: at its end, by names of `Environment.metrics`, as far as they are known.
     """
 
     seconds: float
     cost: float
     actions: dict[str, np.ndarray]
     episode: Callable[[], Episode] | None = None
+    figures: Mapping[str, Any] = MappingProxyType({})
 
 
 Search = Callable[[Any, Any, jax.Array, float], Iterator[Searched]]

@@ -18,6 +18,7 @@ from jaxvrp.orders.orders import Case
 from jaxvrp.orders.visits import sheets_to_drive_by, write_table
 from jaxvrp.orders.vroom_plan import ENDING as VROOM
 from jaxvrp.orders.vroom_plan import write_vroom
+from jaxvrp.players import Searched
 
 OF_VISITS = {".csv": write_table, GEOJSON: write_geojson}
 """What writes the visits of a plan, by the ending of a file."""
@@ -94,9 +95,9 @@ class Problems(abc.ABC, Generic[Problem]):
         """The environment that `train.solve` plans in: what is left undone costs more than any way."""
         return env
 
-    def cost_words(self, problem: Problem, env: Any, cost: float) -> str:
-        """The cost of an episode in the environment of `weighed`, for people."""
-        return shown_cost(cost)
+    def cost_words(self, problem: Problem, env: Any, found: Searched) -> str:
+        """What an episode in the environment of `weighed` costs, for people."""
+        return shown_cost(found.cost)
 
     def inspect(self, problem: Problem, env: Any) -> Inspection:
         """What is said of a problem before it is played, where `env` has its parameters."""

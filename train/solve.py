@@ -113,6 +113,7 @@ class Solution:
     seconds: float  # after which a plan of this cost was found, infinite if the cost is
     searched_seconds: float  # how long the method looked for plans
     interrupted: bool  # whether Ctrl-C ended that
+    words: str  # the cost, for people
     episode: Episode  # on the host
     plan: dict[str, Any]  # a JSON object; at least `cost`, `feasible`, `routes`, `method`, `seconds`
 
@@ -360,7 +361,8 @@ def solution_of(
     plan = problem.problems.plan(problem.problem, episode)
     cost, seconds = (value if np.isfinite(value) else None for value in (best.cost, found))
     card = {"cost": cost, "method": method, "seconds": seconds, "searched_seconds": best.seconds}
-    return Solution(problem, method, best.cost, found, best.seconds, interrupted, episode, {**card, **plan})
+    words = cost_words(problem, best)
+    return Solution(problem, method, best.cost, found, best.seconds, interrupted, words, episode, {**card, **plan})
 
 
 def chosen(problem: Problem, method: str | None) -> str:
@@ -480,12 +482,12 @@ def _policy(
 
 
 def _episodes(make: MakeActor, *, tries: int) -> Any:
-    """A jitted program `(env, instance, key) -> (actions, cost)`: of several episodes of an actor, the best."""
+    """A jitted program `(env, instance, key) -> (actions, cost, metrics)`: the best of several episodes of an actor."""
 
-    def play(env: Environment, instance: Any, key: jax.Array) -> tuple[dict[str, jax.Array], jax.Array]:
+    def play(env: Environment, instance: Any, key: jax.Array) -> tuple[dict[str, jax.Array], jax.Array, Any]:
         cost = registry.players_of(env).cost
         episode, totals = best_episode(env, make(env), instance, key, tries=tries, cost=cost)
-        return episode.actions, totals["cost"]
+        return episode.actions, totals["cost"], jax.tree.map(lambda leaf: leaf[-1], episode.timesteps.metrics)
 
     return jax.jit(play)
 
@@ -500,8 +502,8 @@ def _timed(program: Any, env: Environment, instance: Any, key: jax.Array) -> Sea
     """What a program of `_episodes` finds, and how long it takes, without compilation."""
     compiled = program.lower(env, instance, key).compile()  # at once, where it has been compiled
     start = time.monotonic()
-    actions, cost = jax.device_get(compiled(env, instance, key))
-    return Searched(time.monotonic() - start, float(cost), actions)
+    actions, cost, figures = jax.device_get(compiled(env, instance, key))
+    return Searched(time.monotonic() - start, float(cost), actions, figures=figures)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -641,7 +643,7 @@ def watched(problem: Problem, *, seconds: float, method: str, seed: int) -> Solu
     cost, last_line = "", 0.0
 
     def words(best: Searched) -> str:
-        return f"cost {cost_words(problem, best.cost)}"
+        return f"cost {cost_words(problem, best)}"
 
     with tqdm(
         total=seconds, bar_format=shown, desc="compiling", mininterval=BAR, miniters=0, disable=not is_terminal
@@ -661,9 +663,9 @@ def watched(problem: Problem, *, seconds: float, method: str, seed: int) -> Solu
         return solved(problem, seconds=seconds, method=method, seed=seed, progress=draw if is_terminal else say)
 
 
-def cost_words(problem: Problem, cost: float) -> str:
-    """A cost for people."""
-    return problem.problems.cost_words(problem.problem, problem.env, cost)
+def cost_words(problem: Problem, found: Searched) -> str:
+    """The cost of a plan, for people."""
+    return problem.problems.cost_words(problem.problem, problem.env, found)
 
 
 def verdict(solution: Solution) -> str:
@@ -679,7 +681,7 @@ def report(solution: Solution) -> str:
     plan = solution.plan
     rows = [("method", solution.method)]
     if np.isfinite(solution.cost):
-        rows += [("cost", cost_words(solution.problem, solution.cost)), ("found after", f"{solution.seconds:.2f} s")]
+        rows += [("cost", solution.words), ("found after", f"{solution.seconds:.2f} s")]
     else:
         rows.append(("cost", "none: no such plan was found"))
     end = ", then interrupted" if solution.interrupted else ""

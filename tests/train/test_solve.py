@@ -301,7 +301,7 @@ def searched(monkeypatch, terminal, found):
     stream = Stream(terminal)
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setattr(solve, "solved", lambda problem, *, progress, **how: [progress(each) for each in found])
-    problems = types.SimpleNamespace(cost_words=lambda problem, env, cost: shown_cost(cost))
+    problems = types.SimpleNamespace(cost_words=lambda problem, env, found: shown_cost(found.cost))
     problem = types.SimpleNamespace(problems=problems, problem=None, env=None)
     solve.watched(problem, seconds=30, method="search", seed=0)
     return stream

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -144,6 +145,17 @@ class DrivenDay:
     def travel(self) -> float:
         """Minutes of all vehicles: to stops, home, and without a plan."""
         return float(self.report.travel.sum()) + sum(track.idle for track in self.tracks.values())
+
+    def kilometres(self, v: int) -> float | None:
+        """That vehicle v drives or flies in all; None where streets have no lengths."""
+        day = self.instance
+        if day.travel_time is None or day.is_drone[v]:
+            gaps = (math.dist(a, b) for (_, a), (_, b) in itertools.pairwise(self.tracks[v].points))
+            return float(day.detour[v]) * math.fsum(gaps)
+        if day.travel_distance is None:
+            return None
+        places = [0, *(1 + leg.stop.request if leg.stop else 0 for leg in self.report.legs if leg.vehicle == v)]
+        return math.fsum(float(day.travel_distance[way]) for way in itertools.pairwise(places))
 
     @property
     def rejected(self) -> list[int]:

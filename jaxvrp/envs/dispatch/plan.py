@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import pathlib
 from collections.abc import Mapping, Sequence
@@ -25,11 +26,13 @@ from jaxvrp.envs.dispatch.routes.schedule import planned_travel
 from jaxvrp.envs.dispatch.rules import State
 from jaxvrp.episodes import Episode, whole
 from jaxvrp.io.json_files import read_json
+from jaxvrp.io.messages import number
 from jaxvrp.io.problem_files import UnknownFormatError, with_given
 from jaxvrp.io.streets import MATRIX, STRAIGHT
 from jaxvrp.orders.orders import Case
 from jaxvrp.orders.visits import in_json
 from jaxvrp.orders.vroom import is_vroom
+from jaxvrp.players import Searched
 from jaxvrp.problems import Inspection, Problems
 
 FORMAT = "jaxvrp-dispatch-plan-1"
@@ -59,7 +62,7 @@ def _plan_of_day(named: NamedDay, episode: Episode) -> dict[str, Any]:
         "totals": {
             "served": f"{len(day.served)} of {len(day.requests)}",
             "value": f"{day.report.value:g}",
-            "travel": f"{named.lasting(day.travel):g}",
+            **_ways(named, day),
             "known": _knowledge(day.instance, is_planned),
         },
         "reasons": _reasons(rejected, never),
@@ -75,6 +78,20 @@ def _plan_of_day(named: NamedDay, episode: Episode) -> dict[str, Any]:
             else {}
         ),
     }
+
+
+def _ways(named: NamedDay, day: DrivenDay) -> dict[str, str]:
+    """How long and how far vehicles drive, and drones, where there are some, fly."""
+    is_drone = day.instance.is_drone
+    fleets = {"driven": [v for v in day.vehicles if not is_drone[v]], "flown": [v for v in day.vehicles if is_drone[v]]}
+    found = {}
+    for what, vehicles in fleets.items():
+        minutes = sum(float(day.report.travel[v]) + day.tracks[v].idle for v in vehicles)
+        ways = [day.kilometres(v) for v in vehicles]
+        far = "" if None in ways else f", {number(math.fsum(way or 0.0 for way in ways))} km"
+        if minutes or what == "driven":
+            found[what] = f"{named.amount(minutes)}{far}"
+    return found
 
 
 def _knowledge(instance: Instance, is_planned: bool) -> str:
@@ -133,12 +150,12 @@ def _stops(named: NamedDay, day: DrivenDay) -> list[dict[str, Any]]:
     rows = []
     for v in day.vehicles:
         mine = [stop for stop in day.stops if stop.vehicle == v]
-        for number, stop in enumerate(mine, 1):
+        for at, stop in enumerate(mine, 1):
             rows.append(
                 {
                     "vehicle": named.vehicles[v],
                     "trip": stop.trip if day.instance.depot is not None else None,
-                    "stop": number,
+                    "stop": at,
                     "what": what(stop),
                     "request": named.requests[stop.request],
                     "departs": named.moment(stop.departs),
@@ -215,6 +232,20 @@ class DispatchProblems(Problems[NamedDay | Moment]):
         sizes = {"num_vehicles": vehicles, "num_drones": instance.num_vehicles - vehicles}
         travel = STRAIGHT if instance.travel_time is None else MATRIX
         return {"scenario": "same_day", "max_requests": requests, **sizes, "travel": travel}
+
+    def cost_words(self, problem: NamedDay | Moment, env: Dispatch, found: Searched) -> str:
+        """Of a day who is served, the minutes by which others are late, and the way; of a moment the way."""
+        figures = {name: float(value) for name, value in found.figures.items()}
+        if isinstance(problem, Moment):
+            return f"{problem.day.amount(figures['travel'])} to drive"
+        values, flown = problem.instance.value, figures["drone_travel"]
+        words = [f"{figures['served']:g} of {values.size} requests served"]
+        if np.unique(values).size > 1:
+            words.append(f"value {number(figures['value_served'])} of {number(float(values.sum()))}")
+        if figures.get("late_minutes"):
+            words.append(f"{problem.amount(figures['late_minutes'])} late")
+        words.append(f"{problem.amount(figures['travel'] - flown)} driven")
+        return ", ".join([*words, f"{problem.amount(flown)} flown"] if flown else words)
 
     def inspect(self, problem: NamedDay | Moment, env: Dispatch) -> Inspection:
         """Figures and warnings of a day, in kilometres and minutes."""

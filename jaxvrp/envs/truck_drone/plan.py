@@ -25,6 +25,7 @@ from jaxvrp.episodes import Episode
 from jaxvrp.io.plan_files import Sheet
 from jaxvrp.orders.orders import Case
 from jaxvrp.orders.visits import in_json, sheets_to_drive_by
+from jaxvrp.players import Searched
 from jaxvrp.problems import Inspection, Problems
 
 FORMAT = "jaxvrp-truck-drone-plan-1"
@@ -337,11 +338,11 @@ class TruckDroneProblems(Problems[FleetMap]):
         """The environment that pays by the price of plans."""
         return planned(env)
 
-    def cost_words(self, problem: FleetMap, env: TruckDrone, cost: float) -> str:
+    def cost_words(self, problem: FleetMap, env: TruckDrone, found: Searched) -> str:
         """Who is not served or late, the end, and the way of all vehicles; of another reward, the number."""
         if not isinstance(env, PlannedVrpdTw):
-            return super().cost_words(problem, env, cost)
-        price, scale = price_of(env, cost), problem.whole_scale
+            return super().cost_words(problem, env, found)
+        price, scale = price_of(env, found.cost), problem.whole_scale
         first = [f"{count:g} {what}" for count, what in ((price.undone, "undone"), (price.late, "late")) if count]
         way = problem.amount("length")(scale.distance(price.way))
         return ", ".join([*first, f"end {problem.said(scale.moment(price.end))}", f"{way} driven and flown"])

@@ -74,7 +74,7 @@ def search_day(env: Dispatch, instance: Instance, key: jax.Array, stop: StopCrit
         for spent, found in anytime(play, parts, key, stop, rounds=ROUNDS):
             cost, best = min(((_cost(prepared, best), best) for _, best in found), key=lambda each: each[0])
             episode = functools.partial(_planned, env, instance, prepared, best)
-            yield Searched(spent.seconds, cost, {}, episode)
+            yield Searched(spent.seconds, cost, {}, episode, _figures(prepared, best))
 
 
 def _most_stops(instance: Instance) -> int:
@@ -88,6 +88,17 @@ def _cost(prepared: Prepared, best: Served) -> float:
     instance = prepared.instance
     worth = float(instance.value.sum()) / max(int(prepared.num_requests), 1)
     return TRAVEL_PRICE * worth * float(best.routes.travel.sum()) - float(best.value)
+
+
+def _figures(prepared: Prepared, best: Served) -> dict[str, float]:
+    """Of `Dispatch.metrics`."""
+    travel, is_served = np.asarray(best.routes.travel), np.asarray(best.is_served)
+    return {
+        "served": float(is_served.sum()),
+        "value_served": float(best.value),
+        "travel": float(travel.sum()),
+        "drone_travel": float(travel[np.asarray(prepared.fleet.is_drone)].sum()),
+    }
 
 
 def _planned(env: Dispatch, instance: Instance, prepared: Prepared, best: Served) -> Episode:

@@ -27,6 +27,7 @@ from jaxvrp.io.clock import Clock, clock_at
 from jaxvrp.io.earth import Earth
 from jaxvrp.io.json_files import plain, read_json
 from jaxvrp.io.limits import LARGEST, LARGEST_WHOLE
+from jaxvrp.io.messages import number
 from jaxvrp.io.problem_files import DamagedFileError, FileFormat, UnknownFormatError, read_problems
 from jaxvrp.io.schema import (
     anything,
@@ -156,6 +157,12 @@ class NamedDay:
     def lasting(self, minutes: float) -> float:
         """A length of time in the user's unit, to a thousandth of it or less."""
         return round(float(minutes) / self.minutes, self.decimals) + 0.0
+
+    def amount(self, minutes: float) -> str:
+        """A length of time for people: in the user's unit, or in minutes on the clock of a day that has a start."""
+        unit = "min" if self.start else next(name for name, each in TIMES.items() if each == self.minutes)
+        time = round(minutes / TIMES[unit], 3)
+        return f"{number(time) if time < 100 else f'{time:.1f}'} {unit}"
 
     def time(self, moment: float) -> float:
         """A time on the user's clock in minutes of the instance."""

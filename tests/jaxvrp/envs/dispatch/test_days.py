@@ -150,7 +150,7 @@ def test_travel_is_what_is_driven_and_no_waiting(town, write):
     town["vehicles"] = [{"id": "north", "start": [0, 3], "speed": 30, "capacity": 2}]
     town["requests"] = [ride("Ada", 5, pickup_earliest=120, pickup_deadline=130, dropoff_deadline=200)]
     solution = solve.solve(write(json.dumps(town), "town.json"), method="accept")
-    assert solution.plan["travel"] == 12 and solution.plan["totals"]["travel"] == "12"
+    assert solution.plan["travel"] == 12 and solution.plan["totals"]["driven"] == "12 min, 6 km"
     assert float(solution.episode.states.totals.travel[-1]) == 12
 
 

@@ -35,6 +35,10 @@ def test_a_known_day_is_planned_ahead_and_keeps_every_promise(tmp_path, windows)
     assert planned.plan["violations"] == {}
     assert planned.plan["value"] >= answered.plan["value"]
     assert planned.plan["totals"]["known"] == "all 12 requests when the day begins; planned ahead"
+    served, rest = planned.words.split(" of 12 requests served, ")
+    assert int(served) == planned.plan["value"] and " min driven" in rest
+    ways = [float(words.split()[0]) for words in rest.split(", ")]
+    assert sum(ways) == pytest.approx(planned.plan["travel"], abs=0.1)
     planned.write(tmp_path / "plan.html")
     planned.write(tmp_path / "plan.csv")
 
