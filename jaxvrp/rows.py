@@ -32,6 +32,14 @@ def _selected(table: jax.Array, index: jax.Array) -> jax.Array:
     return kept.any(axis=axis) if table.dtype == bool else kept.sum(axis=axis, dtype=table.dtype)
 
 
+def entry_at(table: jax.Array, *index: jax.Array) -> jax.Array:
+    """`table[index]`, `[*I]` of a small table, by an index `i32[*I]` within it for each of its axes, as `rows_at`."""
+    flat = index[0]
+    for size, along in zip(table.shape[1:], index[1:], strict=True):
+        flat = flat * size + along
+    return rows_at(table.ravel(), flat)
+
+
 def entries_at(values: jax.Array, index: jax.Array) -> jax.Array:
     """`[*I, K]`, of each row of `values` (`[*I, N]`) the entries at `i32[*I, K]` within it, as `rows_at`.
 

@@ -8,6 +8,7 @@ of this wait as the drone that is launched would hover otherwise.
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Annotated, Any, NamedTuple
 
 import jax
@@ -16,8 +17,10 @@ import numpy as np
 from flax import struct
 
 from jaxvrp import fields
+from jaxvrp.actions import lowest_true
 from jaxvrp.envs.flying_sidekicks.instance import LATENESS, Instance
 from jaxvrp.notebook import NotebookStill
+from jaxvrp.rows import columns_at, entry_at, rows_at
 
 DRIVE, SERVE, LAUNCH, RECOVER, NOTHING = range(5)
 """Kinds of tasks."""
@@ -75,31 +78,27 @@ def perform(instance: Instance, walk: Walk, kind: jax.Array, node: jax.Array, dr
 
     Driving on serves first, if that is pending. Whether a task is allowed is not asked.
     """
-    count = instance.num_nodes
     drives, serves, launches, recovers = (kind == each for each in (DRIVE, SERVE, LAUNCH, RECOVER))
     is_it, is_held = drone_indices(walk) == drone, drone_indices(walk) == walk.held
 
     def of_drone(values: jax.Array) -> jax.Array:
         return jnp.where(is_it, values, 0).sum(axis=0)
 
-    def between(matrix: jax.Array, start: jax.Array, end: jax.Array) -> jax.Array:
-        return matrix.ravel().at[(drone * count + start) * count + end].get(mode="promise_in_bounds")
-
     # From the customer of a drone that is recovered; to that of a drone that is launched.
     customer = of_drone(walk.customer)
     start, end = jnp.where(launches, walk.stop, customer), jnp.where(launches, node, walk.stop)
-    flight = between(instance.drone_time, start, end)
+    flight = entry_at(instance.drone_time, drone, start, end)
     arrival = of_drone(walk.leave) + flight
     wait = jnp.maximum(arrival - walk.clock, 0.0)
     hover = jnp.maximum(walk.clock - arrival - of_drone(walk.spared), 0.0)
-    used = of_drone(walk.used) + between(instance.drain_back, customer, walk.stop) + hover
-    excess = jnp.maximum(used - instance.endurance[drone] * (1.0 + LATENESS), 0.0)
+    used = of_drone(walk.used) + entry_at(instance.drain_back, drone, customer, walk.stop) + hover
+    excess = jnp.maximum(used - entry_at(instance.endurance, drone) * (1.0 + LATENESS), 0.0)
 
-    way = instance.truck_time.ravel().at[walk.stop * count + node].get(mode="promise_in_bounds")
-    service = jnp.where(walk.is_pending, instance.service[walk.stop], 0.0)
+    way = entry_at(instance.truck_time, walk.stop, node)
+    service = jnp.where(walk.is_pending, entry_at(instance.service, walk.stop), 0.0)
     lasts = jnp.where(drives | serves, service, 0.0) + jnp.where(drives, way, 0.0)
-    lasts += jnp.where(launches, instance.launch_time[drone], 0.0)
-    lasts += jnp.where(recovers, wait + instance.recovery_time[drone], 0.0)
+    lasts += jnp.where(launches, entry_at(instance.launch_time, drone), 0.0)
+    lasts += jnp.where(recovers, wait + entry_at(instance.recovery_time, drone), 0.0)
     clock = walk.clock + lasts
     is_launched, is_recovered = is_it & launches, is_it & recovers
     return Walk(
@@ -107,8 +106,8 @@ def perform(instance: Instance, walk: Walk, kind: jax.Array, node: jax.Array, dr
         clock=clock,
         is_pending=jnp.where(drives, node != 0, walk.is_pending & ~serves),
         customer=jnp.where(is_launched, node, jnp.where(is_recovered, 0, walk.customer)),
-        leave=jnp.where(is_launched, clock + flight + instance.drone_service[drone], walk.leave),
-        used=jnp.where(is_launched, between(instance.drain_out, start, end), walk.used),
+        leave=jnp.where(is_launched, clock + flight + entry_at(instance.drone_service, drone), walk.leave),
+        used=jnp.where(is_launched, entry_at(instance.drain_out, drone, start, end), walk.used),
         spared=jnp.where(is_launched, 0.0, walk.spared + jnp.where(is_held & recovers, wait, 0.0)),
         is_here=is_launched | (walk.is_here & ~drives),
         held=jnp.where(launches, drone, jnp.where(drives | recovers, -1, walk.held)),
@@ -167,11 +166,13 @@ def advance(state: State, action: jax.Array, num_invalid: jax.Array) -> State:
     instance = state.instance
     kind, node, drone = task_of(action, instance.num_nodes, instance.num_drones)
     walk = perform(instance, state.walk, kind, node, drone)
-    where = jnp.where(kind == RECOVER, state.walk.customer[drone], jnp.where(kind == SERVE, state.walk.stop, node))
+    where = jnp.where(
+        kind == RECOVER, entry_at(state.walk.customer, drone), jnp.where(kind == SERVE, state.walk.stop, node)
+    )
     growth = walk.clock - state.walk.clock
     served = state.served | (jnp.arange(instance.num_nodes) == node)
     is_home = state.is_home | ((kind == DRIVE) & (node == 0))
-    waited = jnp.where(kind == RECOVER, growth - instance.recovery_time[drone], 0.0)
+    waited = jnp.where(kind == RECOVER, growth - entry_at(instance.recovery_time, drone), 0.0)
     return state.replace(
         walk=walk,
         task=jnp.stack([kind, where, drone]),
@@ -211,28 +212,30 @@ def allowed(state: State) -> jax.Array:
     nodes, drones = instance.num_nodes, instance.num_drones
     actions = jnp.arange(num_actions(nodes, drones), dtype=jnp.int32)
     kind, node, drone = task_of(actions, nodes, drones)
-    away = walk.customer[drone] > 0
-    unserved = ~state.served
+    away = entry_at(walk.customer, drone) > 0
+    number, unserved = jnp.arange(nodes, dtype=jnp.int32), ~state.served
+    is_left = entry_at(unserved, node)
     goes_home = (node == 0) & state.served.all()
     legal = jnp.select(
         [kind == DRIVE, kind == LAUNCH, kind == RECOVER],
         [
-            (unserved[node] | goes_home) & ~state.is_home,
-            unserved[node] & ~away & ~instance.no_fly[drone, node] & ~state.is_home,
-            away & ~walk.is_here[drone],
+            (is_left | goes_home) & ~state.is_home,
+            is_left & ~away & ~entry_at(instance.no_fly, drone, node) & ~state.is_home,
+            away & ~entry_at(walk.is_here, drone),
         ],
         walk.is_pending,
     )
     after = perform(instance, _repeated(walk, len(actions)), kind, node, drone)
-    left = unserved & (jnp.arange(nodes, dtype=jnp.int32) != node[:, None])
+    left = unserved & (number != node[:, None])
     is_home = state.is_home | ((kind == DRIVE) & (node == 0))
     slack = _slack_by_stops(instance, after, left, is_home)
     # One customer is left after tasks at the last two, or at a stop.
-    last = jnp.stack([jax.lax.argmax(unserved, 0, jnp.int32), nodes - 1 - jax.lax.argmax(unserved[::-1], 0, jnp.int32)])
+    last = jnp.stack([lowest_true(unserved), jnp.where(unserved, number, 0).max()])
     rows = jnp.where(unserved.sum() == 2, last, nodes)[:, None] * (drones + 1) + jnp.arange(drones + 1, dtype=jnp.int32)
     rows = rows.ravel()
-    few = jax.tree.map(lambda leaf: leaf[..., rows], after)
-    slack = slack.at[rows].max(_slack_by_launch(instance, few, left[rows], is_home[rows]))
+    few = jax.tree.map(lambda leaf: columns_at(leaf, rows), after)
+    by_launch = _slack_by_launch(instance, few, rows_at(left, rows), rows_at(is_home, rows))
+    slack = jnp.maximum(slack, jnp.where(rows[:, None] == actions, by_launch[:, None], -jnp.inf).max(axis=0))
     slack = jnp.where(legal, jnp.minimum(slack, walk.excess - after.excess), -jnp.inf)
     # The mask before this one has seen to it that one of them is in time, to rounding.
     return legal & (slack >= jnp.minimum(slack.max(), 0.0))
@@ -251,34 +254,38 @@ def _slack_by_stops(instance: Instance, walks: Walk, left: jax.Array, is_home: j
     """
     # Fixed deadlines know nothing of launches that a recovery here holds back; walks after the recoveries do.
     starts = jax.tree.map(lambda *leaves: jnp.stack(leaves, axis=-1), walks, gather(instance, walks))
-    times = _times(instance, jax.tree.map(lambda leaf: leaf[..., None], starts), np.arange(instance.num_nodes))
+    times = _times(instance, starts)
     pause, left = ROUNDING * starts.clock, left[:, None]
-    at_depot = _latest(jax.tree.map(lambda leaf: leaf[..., 0], times), _nowhere(instance, starts))
-    arrival = _latest_arrivals(instance, times, left, at_depot, pause[..., None])
-    way = instance.truck_time[starts.stop] + pause[..., None]
-    to_customer = jnp.where(left, arrival - way, -jnp.inf).max(axis=-1)
-    onward = jnp.where(left.any(axis=-1), to_customer, at_depot - way[..., 0])
-    onward = jnp.where(is_home[:, None], -jnp.inf, onward)
+    at_depot = _latest(jax.tree.map(lambda leaf: leaf[..., 0], times), _nowhere(instance))
+    arrivals = _latest_arrivals(instance, times, left, at_depot, pause[..., None])
+    way = rows_at(instance.truck_time, starts.stop) + pause[..., None]
+    is_last = ~left.any(axis=-1)
+
+    def onward(arrival: jax.Array, home: jax.Array) -> jax.Array:
+        to_customer = jnp.where(left, arrival - way, -jnp.inf).max(axis=-1)
+        return jnp.where(is_home[:, None], -jnp.inf, jnp.where(is_last, home - way[..., 0], to_customer))
+
     here = _times(instance, starts, starts.stop)
     here = here._replace(latest=jnp.where((starts.customer > 0) & starts.is_here, -jnp.inf, here.latest))
-    service = jnp.where(starts.is_pending, instance.service[starts.stop] + pause, 0.0)
-    slack = _latest(here, _latest(here, onward) - service)[-1]
+    service = jnp.where(starts.is_pending, entry_at(instance.service, starts.stop) + pause, 0.0)
+    by_stop = _latest(here, [onward(*sets) for sets in zip(arrivals, at_depot, strict=True)])
+    slack = _latest(here, [latest - service for latest in by_stop])[-1]
     return jnp.minimum(slack, walks.excess[:, None] - starts.excess).max(axis=-1)
 
 
-def _latest_arrivals(
-    instance: Instance, times: _Times, left: jax.Array, at_depot: jax.Array, pause: jax.Array
-) -> jax.Array:
-    """`f32[2^D, ..., n]`, latest arrivals at a next stop with the drones of each set away; see `_latest`.
+def _latest_arrivals(instance: Instance, times: _Times, left: jax.Array, at_depot: Sets, pause: jax.Array) -> Sets:
+    """`f32[..., n]`, latest arrivals at a next stop with the drones of each set away; see `_latest`.
 
-    `times` are those of all nodes (`f32[D, ..., n]`), `at_depot` the latest arrivals there after it (`f32[2^D, ...]`).
+    `times` are those of all nodes (`f32[D, ..., n]`), `at_depot` the latest arrivals there after it (`f32[...]`).
     """
     is_other = left[..., None, :] & ~np.eye(instance.num_nodes, dtype=bool)
     single = jnp.where(is_other, times.latest[..., None, :] - instance.truck_time, -jnp.inf).max(axis=-1)
     is_last = left.sum(axis=-1, keepdims=True) == 1
-    onward = jnp.where(is_last, at_depot[..., None] - instance.truck_time[:, 0], -jnp.inf)
-    onward = onward.at[1 << np.arange(instance.num_drones)].max(single) - pause
-    return _latest(times, _latest(times, onward) - instance.service - pause)
+    onward = [jnp.where(is_last, home[..., None] - instance.truck_time[:, 0], -jnp.inf) for home in at_depot]
+    for drone, latest in enumerate(single):
+        onward[1 << drone] = jnp.maximum(onward[1 << drone], latest)
+    by_stop = _latest(times, [latest - pause for latest in onward])
+    return _latest(times, [latest - instance.service - pause for latest in by_stop])
 
 
 def _slack_by_launch(instance: Instance, walks: Walk, left: jax.Array, is_home: jax.Array) -> jax.Array:
@@ -286,22 +293,26 @@ def _slack_by_launch(instance: Instance, walks: Walk, left: jax.Array, is_home: 
 
     The drone is recovered before if it is away; the truck serves before that, before the launch or after it.
     """
-    drones, last = instance.num_drones, jax.lax.argmax(left, 1, jnp.int32)
+    drones, last = instance.num_drones, lowest_true(left)
     many = _repeated(walks, drones, 3)
     drone, when = (jax.lax.broadcasted_iota(jnp.int32, many.stop.shape, axis) for axis in (1, 2))
     node = jnp.broadcast_to(last[:, None, None], drone.shape)
     is_away = (drone_indices(many) == drone) & (many.customer > 0)
-    may = ~(is_away & many.is_here).any(axis=0) & ~instance.no_fly[drone, node]
+    may = ~(is_away & many.is_here).any(axis=0) & ~entry_at(instance.no_fly, drone, node)
     may &= ((left.sum(axis=1) == 1) & ~is_home)[:, None, None]
     after = perform(instance, many, jnp.where(when == 0, SERVE, NOTHING), node, drone)
     after = perform(instance, after, jnp.where(is_away.any(axis=0), RECOVER, NOTHING), node, drone)
     after = perform(instance, after, jnp.where(when == 1, SERVE, NOTHING), node, drone)
     after = perform(instance, after, jnp.full_like(drone, LAUNCH), node, drone)
-    at_depot = _latest(_times(instance, after, jnp.zeros_like(node)), _nowhere(instance, after))[-1]
-    service = jnp.where(after.is_pending, instance.service[after.stop], 0.0)
-    slack = at_depot - instance.truck_time[after.stop, 0] - service - 2 * ROUNDING * after.clock
+    at_depot = _latest(_times(instance, after, jnp.zeros_like(node)), _nowhere(instance))[-1]
+    service = jnp.where(after.is_pending, entry_at(instance.service, after.stop), 0.0)
+    slack = at_depot - entry_at(instance.truck_time[:, 0], after.stop) - service - 2 * ROUNDING * after.clock
     slack = jnp.minimum(slack, many.excess - after.excess)
     return jnp.where(may, slack, -jnp.inf).max(axis=(1, 2))
+
+
+Sets = Sequence[jax.Array]
+"""Of the 2^D sets of drones, times; bit d of a set's index is drone d. Not as an array, so that they are fused."""
 
 
 class _Times(NamedTuple):
@@ -312,10 +323,12 @@ class _Times(NamedTuple):
     recovery: jax.Array  # how long it takes
 
 
-def _times(instance: Instance, walk: Walk, node: jax.Array | np.ndarray) -> _Times:
-    """Of recoveries at `node`, `i32[...]`."""
-    away = walk.customer > 0
+def _times(instance: Instance, walk: Walk, node: jax.Array | None = None) -> _Times:
+    """Of recoveries at `node`, `i32[...]`; without it at each node, `f32[D, ..., n]`."""
     back, drain = _way_back(instance, walk, node)
+    if node is None:
+        walk = jax.tree.map(lambda leaf: leaf[..., None], walk)
+    away = walk.customer > 0
     endurance, recovery = (
         values.reshape(-1, *(1,) * (walk.customer.ndim - 1)) for values in (instance.endurance, instance.recovery_time)
     )
@@ -329,27 +342,29 @@ def _times(instance: Instance, walk: Walk, node: jax.Array | np.ndarray) -> _Tim
     )
 
 
-def _way_back(instance: Instance, walk: Walk, node: jax.Array | np.ndarray) -> tuple[jax.Array, jax.Array]:
-    """How long the flights of all drones to `node`, `i32[...]`, take, and what they use of endurance, `f32[D, ...]`."""
-    way = (drone_indices(walk) * instance.num_nodes + walk.customer) * instance.num_nodes + node
-    back, drain = (
-        matrix.ravel().at[way].get(mode="promise_in_bounds") for matrix in (instance.drone_time, instance.drain_back)
-    )
+def _way_back(instance: Instance, walk: Walk, node: jax.Array | None) -> tuple[jax.Array, jax.Array]:
+    """How long the flights of all drones take, and what they use of endurance; shapes and `node` as in `_times`."""
+    drone = drone_indices(walk)
+    matrices = instance.drone_time, instance.drain_back
+    if node is None:
+        back, drain = (jax.vmap(rows_at)(matrix, walk.customer) for matrix in matrices)
+    else:
+        back, drain = (entry_at(matrix, drone, walk.customer, node) for matrix in matrices)
     return back, drain
 
 
-def _nowhere(instance: Instance, walk: Walk) -> jax.Array:
-    """`f32[2^D, ...]`, latest times to drive on from the last stop."""
-    return jnp.full((2**instance.num_drones, *walk.stop.shape), -jnp.inf, jnp.float32)
+def _nowhere(instance: Instance) -> Sets:
+    """Latest times to drive on from the last stop."""
+    return [jnp.asarray(-jnp.inf, jnp.float32)] * 2**instance.num_drones
 
 
-def _latest(times: _Times, onward: jax.Array) -> jax.Array:
-    """`f32[2^D, ...]`, the latest times at a stop at which all drones of each set can still be recovered.
+def _latest(times: _Times, onward: Sets) -> Sets:
+    """`f32[...]`, the latest times at a stop at which all drones of each set can still be recovered.
 
-    Bit d of a set's index is drone d. They are recovered here in any order, but for a set with which the truck drives
-    on, by `onward` (`f32[2^D, ...]`) at the latest.
+    They are recovered here in any order, but for a set with which the truck drives on, by `onward` (`f32[...]`) at the
+    latest.
     """
-    latest = [jnp.full_like(onward[0], jnp.inf)]
+    latest = [jnp.full_like(times.latest[0], jnp.inf)]
     for index in range(1, len(onward)):
         starts = [onward[index]]
         for drone in (each for each in range(len(times.arrival)) if index >> each & 1):
@@ -357,7 +372,7 @@ def _latest(times: _Times, onward: jax.Array) -> jax.Array:
             start = jnp.minimum(times.latest[drone], rest - times.recovery[drone])
             starts.append(jnp.where(times.arrival[drone] + times.recovery[drone] <= rest, start, -jnp.inf))
         latest.append(functools.reduce(jnp.maximum, starts))
-    return jnp.stack(latest)
+    return latest
 
 
 def gather(instance: Instance, walk: Walk) -> Walk:

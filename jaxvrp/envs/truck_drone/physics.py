@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
+from jaxvrp.actions import lowest_true
 from jaxvrp.envs.truck_drone.problem.instance import Instance
 from jaxvrp.envs.truck_drone.world import (
     CRASHED,
@@ -235,7 +236,7 @@ def _deliver(physics: Physics, world: World, action: jax.Array) -> tuple[Drones,
     if closed is not None:
         candidates &= ~closed
     just_served = candidates.any(axis=0)
-    first, drone = jax.lax.argmax(candidates, 0, jnp.int32), jnp.arange(action.shape[0], dtype=jnp.int32)
+    first, drone = lowest_true(candidates.T), jnp.arange(action.shape[0], dtype=jnp.int32)
     serves = (candidates & (drone[:, None] == first)).any(axis=1)
     served = customers.served | just_served
     dropped = ((drones.carrying[:, None] == number) & served).any(axis=1)
