@@ -52,3 +52,9 @@ def test_entries_and_columns_are_those_of_numpy(platform):
     np.testing.assert_array_equal(found, np.take_along_axis(values, np.broadcast_to(each, (2, 3, 2)), axis=-1))
     np.testing.assert_array_equal(columns(jnp.asarray(values), jnp.asarray(shared)), values[..., shared])
     np.testing.assert_array_equal(columns(jnp.asarray(values), jnp.int32(2)), values[..., 2])
+
+
+def test_an_entry_has_an_index_for_each_axis():
+    table = np.array([[[0.5, np.inf], [-1, 2]], [[3, 4], [5, -np.inf]], [[6, 7], [8, 9]]], np.float32)
+    index = tuple(map(np.int32, ([[2], [0]], [1, 0], 1)))
+    np.testing.assert_array_equal(rows.entry_at(jnp.asarray(table), *map(jnp.asarray, index)), table[index])
