@@ -24,8 +24,8 @@ def write_geojson(path: str | os.PathLike, plan: Mapping[str, Any]) -> None:
     """
     if not all(visit.degrees for visit in of_plan(plan)):
         raise ValueError("the places of the plan have no latitude and longitude; write it to .csv or .json")
-    tours = by_vehicle([*plan["routes"]], of_plan(plan))
-    write_json(path, {"type": "FeatureCollection", "features": [each for tour in tours.values() for each in _of(tour)]})
+    features = [each for tour in by_vehicle(plan).values() for each in _of(tour)]
+    write_json(path, {"type": "FeatureCollection", "features": features})
 
 
 def _of(tour: Sequence[Visit]) -> list[dict[str, Any]]:

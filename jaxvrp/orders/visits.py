@@ -17,6 +17,9 @@ from jaxvrp.orders.orders import Point
 TABLE = ("vehicle", "time", "what", "name", "address", "window", "load")
 """Of a visit, in a table for other programs; the place comes after them."""
 
+STOPS = ("deliver", "pickup", "drop-off")
+"""What is done at customers'."""
+
 COLUMNS = ("time", "stop", "address", "window", "load", "next stop")
 
 
@@ -27,7 +30,7 @@ class Visit:
     Attributes:
         vehicle: its name.
         is_drone: what it is.
-        what: "load", "deliver", "home", or what else is done there.
+        what: "load", "start", "home", one of `STOPS`, or what else is done there.
         name: of the customer, or of the place.
         place: kilometres.
         minute: of the day, since its start.
@@ -84,14 +87,15 @@ def write_table(path: str | os.PathLike, plan: Mapping[str, Any]) -> None:
     write_csv(path, [(*TABLE[:-1], load, *names), *rows])
 
 
-def by_vehicle(vehicles: Sequence[str], visits: Sequence[Visit]) -> dict[str, list[Visit]]:
-    """The visits of each vehicle, also of those that have none."""
-    return {name: [visit for visit in visits if visit.vehicle == name] for name in vehicles}
+def by_vehicle(plan: Mapping[str, Any]) -> dict[str, list[Visit]]:
+    """The visits of each vehicle of a plan, also of those that have none."""
+    visits = of_plan(plan)
+    return {name: [visit for visit in visits if visit.vehicle == name] for name in plan["routes"]}
 
 
 def sheets_to_drive_by(plan: Mapping[str, Any]) -> list[Sheet]:
     """A sheet for each vehicle of a plan with visits."""
-    return [_sheet(name, visits) for name, visits in by_vehicle([*plan["routes"]], of_plan(plan)).items()]
+    return [_sheet(name, visits) for name, visits in by_vehicle(plan).items()]
 
 
 def _sheet(name: str, visits: Sequence[Visit]) -> Sheet:
@@ -100,10 +104,10 @@ def _sheet(name: str, visits: Sequence[Visit]) -> Sheet:
     ]
     rows = [_row(visit, gap) for visit, gap in zip(visits, [*gaps, 0.0], strict=False)]
     kept = [at for at in range(len(COLUMNS)) if any(row[at] for row in rows)]
-    delivered = sum(visit.what == "deliver" for visit in visits)
+    stops = sum(visit.what in STOPS for visit in visits)
     lines = "" if any(visit.way is not None for visit in visits) else " in straight lines"
-    note = f"{delivered} stop{'' if delivered == 1 else 's'}, {sum(gaps):.1f} km{lines}" if visits else ""
-    tour = tuple((visit.place, visit.what == "deliver") for visit in visits)
+    note = f"{stops} stop{'' if stops == 1 else 's'}, {sum(gaps):.1f} km{lines}" if visits else ""
+    tour = tuple((visit.place, visit.what in STOPS) for visit in visits)
     table = tuple(tuple(row[at] for at in kept) for row in rows)
     return Sheet(name, note, tuple(COLUMNS[at] for at in kept), table, tour)
 

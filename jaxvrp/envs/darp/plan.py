@@ -16,7 +16,14 @@ from jaxvrp.envs.darp.problem.cordeau import from_cordeau_index, read_instances,
 from jaxvrp.envs.darp.problem.inspection import warnings_of
 from jaxvrp.envs.darp.problem.instance import Instance, from_origin, prohibitive, stack
 from jaxvrp.envs.darp.problem.solution import SolutionReport, routes_to_actions, solution_report
-from jaxvrp.envs.darp.problem.vroom import MAX_RIDE_TIME, instance_of_vroom
+from jaxvrp.envs.darp.problem.vroom import (
+    MAX_RIDE_TIME,
+    SECONDS,
+    Shipments,
+    ends_of,
+    entries_of,
+    instance_of_vroom,
+)
 from jaxvrp.envs.darp.rules import State
 from jaxvrp.episodes import Episode, until_end
 from jaxvrp.io import plan_files
@@ -25,12 +32,16 @@ from jaxvrp.io.problem_files import with_given
 from jaxvrp.io.schema import list_of, object_with, whole_number
 from jaxvrp.io.streets import MATRIX, STRAIGHT
 from jaxvrp.orders.vroom import NAMELESS, is_vroom
+from jaxvrp.players import Searched
 from jaxvrp.problems import Inspection, Problems
 
 FORMAT = "jaxvrp-darp-plan-1"
 
 UNSERVED = "unserved"
 """The one constraint that a plan may break."""
+
+SHIPMENTS = ".json"
+"""The ending of files of shipments; no other file here has it."""
 
 
 def report_of(states: State, problem: Instance | None = None) -> tuple[Instance, SolutionReport]:
@@ -68,7 +79,7 @@ class DarpProblems(Problems[Instance]):
 
     def assumed(self, path: str | os.PathLike, **given: float) -> dict[str, float]:
         """What `read` assumes of VROOM's shipments, or what is given instead."""
-        return with_given({"max_ride_time": MAX_RIDE_TIME}, given) if _content_of(path) is not None else {}
+        return with_given({"max_ride_time": MAX_RIDE_TIME}, given) if Path(path).suffix.lower() == SHIPMENTS else {}
 
     def read(self, path: str | os.PathLike, **given: Any) -> list[Instance]:
         """The problems of a file; errors as of `read_instances` and `instance_of_vroom`."""
@@ -90,11 +101,19 @@ class DarpProblems(Problems[Instance]):
 
     def instance(self, problem: Instance, env: Darp) -> Instance:
         """A problem as the environment plays it, from its origin; of a batch, problems already are."""
-        return from_origin(problem) if np.ndim(problem.demand) == 1 else problem
+        return from_origin(_bare(problem)) if np.ndim(problem.demand) == 1 else problem
 
     def stack(self, problems: Sequence[Instance]) -> Instance:
         """A batch of problems as the environment plays them."""
-        return stack([from_origin(problem) for problem in problems])
+        return stack([from_origin(_bare(problem)) for problem in problems])
+
+    def cost_words(self, problem: Instance, env: Darp, found: Searched) -> str:
+        """Of shipments who is served, and how long vehicles drive; else the number."""
+        if not isinstance(problem, Shipments):
+            return super().cost_words(problem, env, found)
+        unvisited, seconds = divmod(found.cost, float(env.penalty_unvisited))
+        served, requests = (problem.num_nodes - int(unvisited)) // 2, problem.num_nodes // 2
+        return f"{served} of {requests} requests served, {seconds / SECONDS:.1f} min driven"
 
     def inspect(self, problem: Instance, env: Darp) -> Inspection:
         """Warnings about one problem with the numbers of its file."""
@@ -117,7 +136,7 @@ class DarpProblems(Problems[Instance]):
                 "vehicle": vehicle,
                 "stop": number,
                 "node": published(leg.node),
-                "what": "depot" if leg.node == 0 else "pickup" if leg.node % 2 else "drop-off",
+                "what": ends_of(leg.node) if leg.node else "depot",
                 "request": (leg.node + 1) // 2 or None,
                 "leave": leg.leave,
                 "begin": leg.begin,
@@ -127,6 +146,11 @@ class DarpProblems(Problems[Instance]):
             for vehicle, legs in itertools.groupby(report.legs, key=lambda leg: leg.vehicle)
             for number, leg in enumerate(legs, 1)
         ]
+        not_served = [
+            request
+            for request in range(1, report.delivered.size)
+            if problem.demand[2 * request - 1] > 0 and not report.delivered[request]
+        ]
         return {
             "format": FORMAT,
             "distance": report.cost,
@@ -135,14 +159,11 @@ class DarpProblems(Problems[Instance]):
                 name: {**found, "first_node": published(found["first_node"])}
                 for name, found in plan_files.broken(report.violations).items()
             },
-            "not_served": [
-                request
-                for request in range(1, report.delivered.size)
-                if problem.demand[2 * request - 1] > 0 and not report.delivered[request]
-            ],
+            "not_served": not_served,
             "routes": [[published(node) for node in route] for route in report.routes],
             "rides": {str(request): float(report.ride[request]) for request in served},
             "stops": stops,
+            **(entries_of(problem, report.legs, not_served) if isinstance(problem, Shipments) else {}),
         }
 
     def recompute(self, problem: Instance, plan: Mapping[str, Any]) -> dict[str, Any]:
@@ -160,9 +181,13 @@ class DarpProblems(Problems[Instance]):
         return {"routes": plan["routes"], "distance": report.cost, UNSERVED: report.violations[UNSERVED].count}
 
 
+def _bare(problem: Instance) -> Instance:
+    return problem.bare if isinstance(problem, Shipments) else problem
+
+
 def _content_of(path: str | os.PathLike) -> Any:
     """The JSON value of a file of VROOM's shipments; None for any other file."""
-    if Path(path).suffix.lower() != ".json":
+    if Path(path).suffix.lower() != SHIPMENTS:
         return None
     try:
         content = read_json(path, "give a problem with shipments as VROOM reads it", NAMELESS)

@@ -25,7 +25,7 @@ def shipments():
     rides = [
         {
             "amount": [2],
-            "pickup": {**step, "id": 1, "location_index": 1, "time_windows": [[600, 1200]]},
+            "pickup": {**step, "id": 1, "description": "Ada", "location_index": 1, "time_windows": [[600, 1200]]},
             "delivery": {**step, "id": 2, "location_index": 2},
         },
         {
@@ -44,20 +44,34 @@ def write(tmp_path, content):
     return path
 
 
+def tasks_of(content):
+    """By kind and number the tasks of a problem, and by how much each changes what is on board."""
+    tasks = {("job", job["id"]): {**job, "change": -job["delivery"][0]} for job in content.get("jobs", ())}
+    for shipment in content.get("shipments", ()):
+        (amount,) = shipment.get("amount", [1])
+        tasks["pickup", shipment["pickup"]["id"]] = {**shipment["pickup"], "change": amount}
+        tasks["delivery", shipment["delivery"]["id"]] = {**shipment["delivery"], "change": -amount}
+    return tasks
+
+
 def check(content, found):
     """All that VROOM's rules ask of a plan, computed from the problem alone."""
-    jobs, durations = {job["id"]: job for job in content["jobs"]}, content["matrices"]["car"]["durations"]
+    jobs, durations = tasks_of(content), content["matrices"]["car"]["durations"]
     vehicles, done = {vehicle["id"]: vehicle for vehicle in content["vehicles"]}, []
     for route in found["routes"]:
         first, *rest = steps = route["steps"]
         assert first["type"] == "start" and rest[-1]["type"] == "end"
-        assert {step["type"] for step in rest[:-1]} == {"job"}
         opens, closes = vehicles[route["vehicle"]]["time_window"]
         assert opens <= first["arrival"] and rest[-1]["arrival"] <= closes
-        served = [jobs[step["id"]] for step in rest[:-1]]
-        done += [job["id"] for job in served]
-        load = sum(job["delivery"][0] for job in served)
-        assert first["load"] == [load] and load <= vehicles[route["vehicle"]]["capacity"][0]
+        names = [(step["type"], step["id"]) for step in rest[:-1]]
+        served = [jobs[name] for name in names]
+        done += names
+        brought = {name: sum(jobs[name, id]["change"] for name_, id in names if name_ == name) for name, _ in names}
+        assert route["pickup"] == [brought.get("pickup", 0)]
+        assert route["delivery"] == [-brought.get("job", 0) - brought.get("delivery", 0)]
+        loads = np.cumsum([-brought.get("job", 0), *(job["change"] for job in served), 0])
+        assert [step["load"] for step in steps] == [[load] for load in loads]
+        assert loads[-1] == 0 and loads.max() <= vehicles[route["vehicle"]]["capacity"][0]
         rows = [0, *(job["location_index"] for job in served), 0]
         ways = [durations[a][b] for a, b in itertools.pairwise(rows)]
         for (before, step), way in zip(itertools.pairwise(steps), ways, strict=True):
@@ -69,8 +83,9 @@ def check(content, found):
                 step["arrival"] + step["waiting_time"],
                 job.get("time_windows", [[0, np.inf]])[0],
             )
-            assert earliest - 1 <= begins <= latest + 1 and step["location"] == job["location"]
-    assert sorted(done + [each["id"] for each in found["unassigned"]]) == sorted(jobs)
+            assert earliest - 1 <= begins <= latest + 1 and step["location"] == pytest.approx(job["location"], abs=2e-6)
+            assert step.get("description") == job.get("description")
+    assert sorted(done + [(each["type"], each["id"]) for each in found["unassigned"]]) == sorted(jobs)
     assert found["summary"]["duration"] == sum(route["duration"] for route in found["routes"])
 
 
@@ -128,8 +143,26 @@ def test_shipments_are_a_dial_a_ride_problem(tmp_path):
     assert solution.plan["feasible"]
     # The depot, 1, 2 (where the second ride begins), back to 1, and the depot.
     assert solution.plan["distance"] == pytest.approx(100 + 190 + 0 + 180 + 110)
-    with pytest.raises(ValueError, match="no visits of customers"):
-        solution.write(tmp_path / "plan.vroom.json")
+    solution.write(tmp_path / "plan.vroom.json")
+    found = json.loads((tmp_path / "plan.vroom.json").read_text())
+    check(shipments(), found)
+    assert "distance" not in found["routes"][0] and found["summary"]["unassigned"] == 0
+    for name in ("plan.html", "plan.csv", "plan.geojson"):
+        solution.write(tmp_path / name)
+    assert (tmp_path / "plan.csv").read_text().splitlines()[1].startswith("7,00:08,start,depot,")
+
+
+def test_shipments_that_nobody_can_bring_are_unassigned_at_both_ends(tmp_path):
+    content = changed(shipments(), "shipments/0/amount", [3])
+    content = changed(content, "shipments/1/amount", [9])
+    content["matrices"]["car"]["distances"] = [[0, 1000, 2000], [1100, 0, 1900], [2100, 1800, 0]]
+    with pytest.warns(UserWarning, match="exceed every vehicle's capacity"):
+        solution = solve.solve(write(tmp_path, content), seconds=0.3)
+    solution.write(tmp_path / "plan.vroom.json")
+    found = json.loads((tmp_path / "plan.vroom.json").read_text())
+    check(content, found)
+    assert found["unassigned"] == [{"type": "pickup", "id": 3}, {"type": "delivery", "id": 4}]
+    assert found["routes"][0]["distance"] == 1000 + 1900 + 2100 and found["routes"][0]["duration"] == 100 + 190 + 210
 
 
 def changed(content, where, value):

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxvrp.envs.darp.problem.figures import SLACK
-from jaxvrp.envs.darp.problem.instance import Instance, name_of, street_lengths
+from jaxvrp.envs.darp.problem.instance import SCHEMA, Instance, name_of, street_lengths
 from jaxvrp.io import plan_files
+from jaxvrp.io.arrays import schema_of
 from jaxvrp.io.violations import Violation, summary, violations_of
 
 CONSTRAINTS = (
@@ -169,7 +170,7 @@ def solution_report(
     if np.ndim(instance.demand) != 1:
         raise ValueError(f"demand has shape {np.shape(instance.demand)}; give one instance of the batch at a time")
     tolerance = tolerance_of(instance) if tolerance is None else tolerance
-    fields = {name: np.asarray(value) for name, value in vars(instance).items() if value is not None}
+    fields = {name: np.asarray(getattr(instance, name)) for name in schema_of(SCHEMA, instance)}
     instance = Instance(**{name: value.astype(np.float64) for name, value in fields.items()})
     found: dict[str, list[int]] = {name: [] for name in CONSTRAINTS}
     routes, place = _visits(instance, actions_to_routes(actions), found)
