@@ -5,6 +5,7 @@ python -m benchmarks.quality --env dispatch --env.scenario same_day --run DIR   
 python -m benchmarks.quality --env dispatch --env.scenario same_day --tune 128   # the threshold rule, on other days
 python -m benchmarks.quality --env dispatch --run DIR --transfer 256             # a policy at other fleets and loads
 python -m benchmarks.quality --env dispatch --fleets 8                           # how quickly fleets are planned again
+python -m benchmarks.quality --env dispatch --env.scenario ride_pooling --futures 32x40    # and sampled futures, slow
 """
 
 from __future__ import annotations
@@ -24,16 +25,18 @@ from benchmarks import measure
 from benchmarks.measure import Seconds, timed
 from benchmarks.quality import contest
 from benchmarks.quality.contest import SEED, Standings
-from jaxvrp.actor import Actor
+from jaxvrp.actor import Actor, Carry, Memoryless
+from jaxvrp.environment import TimeStep
 from jaxvrp.envs.dispatch.baselines.greedy import AcceptActor, CoverActor, ThresholdActor
 from jaxvrp.envs.dispatch.baselines.hindsight import with_hindsight
 from jaxvrp.envs.dispatch.baselines.search import replanned
-from jaxvrp.envs.dispatch.env import Dispatch
-from jaxvrp.envs.dispatch.routes.plans import LOAD, distance
+from jaxvrp.envs.dispatch.env import DISPATCHER, Dispatch
+from jaxvrp.envs.dispatch.routes.plans import COLUMNS, LOAD, distance, prepare
 from jaxvrp.envs.dispatch.rules import State, idle
 from jaxvrp.envs.dispatch.scenarios import SCENARIOS, ChenUlmerThomas
 from jaxvrp.episodes import play_episodes
 from jaxvrp.io.command_line import UserError, positive
+from jaxvrp.spaces import ByRole
 from train import Evaluator, split_mapping
 
 HEAD = ("player", "days", "value", "value share", "served", "above replan", "CPU s/day")
@@ -64,6 +67,7 @@ above replan: value on the player's days, against that of {reference} on the sam
 CPU s/day: of all cores, compiled before; days are played in one batch
 late: with noise, share of the served requests that were picked up or dropped off after a deadline
 hindsight: a search that knows all requests, so a lower bound of what is possible
+futures: each answer is the one that gains most, on average over sampled futures that a rule plays on
 above 10 s: planned travel, against that of a search of ten CPU seconds for each fleet"""
 
 
@@ -92,6 +96,70 @@ class PublishedRule(ThresholdActor):
         is_other = fleet.is_drone != far
         order = jnp.where(found.feasible, rank + jnp.where(is_other, 10.0 * fleet.horizon, 0.0), jnp.inf)
         return jnp.where(found.feasible.any(), 1 + jax.lax.argmin(order, 0, jnp.int32), 0)
+
+
+class FuturesActor(Memoryless):
+    """Answers by sampled futures: knows the distribution of days and nothing more, at any cost.
+
+    It compares what another player would answer with rejecting the request and with the vehicle that it adds second
+    least travel to. Each is played on by that player in the same futures; another answer is taken if its gain exceeds
+    the gain's standard error, the one that does so by most.
+    """
+
+    def __init__(self, env: Dispatch, player: Actor, futures: int, ahead: int):
+        """So many futures, each of so many requests; the `player` remembers nothing."""
+        self.env, self.player, self.futures, self.ahead = env, player, futures, ahead
+
+    def act(self, key: jax.Array, carry: Carry, state: State, timestep: TimeStep) -> tuple[ByRole, Carry]:
+        """See `Actor.act`."""
+        future_key, play_key = jax.random.split(key)
+        usual, _ = self.player.act(key, (), state, timestep)
+        answers = self._answers(state, usual[DISPATCHER])
+        days, count = answers.shape
+        keys = jax.random.split(future_key, (days, self.futures))
+        futures = jax.vmap(jax.vmap(functools.partial(another_future, self.env), (None, 0)))(state, keys)
+        shape = days, self.futures, count
+
+        def flat(leaf: jax.Array) -> jax.Array:
+            return jnp.broadcast_to(leaf, (*shape, *leaf.shape[3:])).reshape(-1, *leaf.shape[3:])
+
+        actions = {role: flat(action[:, None, None]) for role, action in usual.items()}
+        actions[DISPATCHER] = flat(answers[:, None, :, None])
+        states = jax.tree.map(lambda leaf: flat(leaf[:, :, None]), futures)
+        paid = self._played_on(play_key, states, actions).reshape(shape)
+        gain = paid - paid[..., :1]
+        sure = gain.mean(axis=1) - gain.std(axis=1, ddof=1) / np.sqrt(self.futures)
+        best = jnp.take_along_axis(answers, jnp.argmax(sure, axis=1)[:, None], axis=1)
+        return {**usual, DISPATCHER: best}, carry
+
+    def _answers(self, state: State, usual: jax.Array) -> jax.Array:
+        """`i32[E, 3]`: the usual answer (`i32[E, 1]`), to reject, and the second vehicle, if it can."""
+        added = jnp.where(state.offers.feasible, state.offers.added, jnp.inf)
+        second = jnp.argsort(added, axis=1)[:, 1:2].astype(jnp.int32)
+        can = jnp.take_along_axis(state.offers.feasible, second, axis=1)
+        return jnp.concatenate([usual, jnp.zeros_like(usual), jnp.where(can, 1 + second, 0)], axis=1)
+
+    def _played_on(self, key: jax.Array, states: State, actions: ByRole) -> jax.Array:
+        """`f32[n]`, what is paid if these actions are taken in `n` states, and then the player's."""
+
+        def advance(play: tuple[State, ByRole], key: jax.Array) -> tuple[tuple[State, ByRole], jax.Array]:
+            state, timestep = jax.vmap(self.env.step)(*play)
+            action, _ = self.player.act(key, (), state, timestep)
+            return (state, action), timestep.team_reward
+
+        return jax.lax.scan(advance, (states, actions), jax.random.split(key, self.ahead))[1].sum(axis=0)
+
+
+def another_future(env: Dispatch, state: State, key: jax.Array) -> State:
+    """The state, with the requests of another day after its moment."""
+    drawn = prepare(env.generate(key))
+    rows, following = drawn.table.shape[0], state.step + 1
+    first = jnp.sum(drawn.table[:, COLUMNS["arrival"]] <= state.now, dtype=jnp.int32)
+    number = jnp.arange(rows, dtype=jnp.int32)
+    later = drawn.table[jnp.clip(first + number - following, 0, rows - 1)]
+    table = jnp.where((number < following)[:, None], state.prepared.table, later)
+    count = jnp.clip(following + drawn.num_requests - first, following, rows)
+    return state.replace(prepared=state.prepared.replace(table=table, num_requests=count))
 
 
 class Field:
@@ -184,6 +252,10 @@ def standings(env: Dispatch, run: Any, args: argparse.Namespace) -> Standings:
         policy = contest.actor_of(run)
         turns["policy"] = functools.partial(field.act, policy, args.days)
         turns[f"policy, {replan}"] = functools.partial(field.act, policy, replan_days, rounds)
+    if args.futures:
+        futures, ahead = args.futures
+        name = f"{rule}, {futures} futures of {ahead} requests"
+        turns[name] = functools.partial(field.act, FuturesActor(env, actor, futures, ahead), args.days)
     if args.hindsight_days and not env.travel_noise:
         name = f"hindsight ({args.hindsight_rounds} rounds)"
         days = min(args.days, args.hindsight_days)
@@ -293,6 +365,14 @@ def tables(args: argparse.Namespace, parameters: Mapping[str, Any]) -> Iterator[
         yield tuned(env, args.tune) if args.tune else standings(env, run, args)
 
 
+def _futures(text: str) -> tuple[int, int]:
+    """`"32x40"`: futures, and requests of each."""
+    futures, _, ahead = text.partition("x")
+    if not (futures.isdecimal() and ahead.isdecimal() and int(futures) > 1 and int(ahead) > 0):
+        raise argparse.ArgumentTypeError(f"'{text}' is not of the form 32x40: two futures or more, and their requests")
+    return int(futures), int(ahead)
+
+
 def main(argv: Sequence[str]) -> None:
     """The command line."""
     words, parameters = split_mapping(argv, "env")
@@ -304,6 +384,9 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--replan_days", type=positive, default=512, help="days for re-planning (default: 512)")
     parser.add_argument("--hindsight_days", type=int, default=16, help="days for hindsight; 0: none (default: 16)")
     parser.add_argument("--hindsight_rounds", type=positive, default=1000, help="of its search (default: 1000)")
+    parser.add_argument(
+        "--futures", type=_futures, help="also the rule's answers, improved by so many futures of so many requests"
+    )
     parser.add_argument(
         "--fleets", type=positive, help="instead: plan so many fleets again, in the middle of their day"
     )

@@ -2,6 +2,7 @@
 
 import json
 
+import jax
 import numpy as np
 import pytest
 
@@ -17,13 +18,14 @@ SMALL = ["--env.max_requests", "12", "--env.expected_requests", "10", "--env.num
 @pytest.mark.parametrize("scenario", ["same_day", "ride_pooling"])
 def test_the_table_from_the_command_line(scenario, tmp_path, capsys):
     out = tmp_path / "out.json"
-    options = ["--days", "3", "--replan_rounds", "2", "--hindsight_days", "2"]
+    options = ["--days", "3", "--replan_rounds", "2", "--hindsight_days", "2", "--futures", "2x3"]
     rounds = ["--hindsight_rounds", "20", "--out", str(out)]
     main(["--env", "dispatch", "--env.scenario", scenario, *SMALL, *options, *rounds])
     (table,) = json.loads(out.read_text())["tables"].values()
     rows = {row[0]: dict(zip(table[0], row, strict=True)) for row in table[1:]}
     assert ("cover" in rows) == ("threshold" not in rows) == (scenario == "ride_pooling")
     assert {"accept", "replan (2 rounds)", "hindsight (20 rounds)"} <= set(rows)
+    assert any(name.endswith(", 2 futures of 3 requests") for name in rows)
     assert rows["accept"]["days"] == "3" and rows["hindsight (20 rounds)"]["days"] == "2"
     assert rows["replan (2 rounds)"]["above replan"] == "+0.0 ± 0.0 %"
     assert "against that of replan (2 rounds)" in capsys.readouterr().out
@@ -40,6 +42,20 @@ def test_a_gap_is_that_of_the_same_days():
     assert row["value share"] == f"{share:.1f} %"
     load, value = np.asarray(field.instances.load), np.asarray(field.instances.value)
     np.testing.assert_allclose(field.offered, (value * (load > 0)).sum(axis=1))
+
+
+def test_another_future_has_the_same_past():
+    env = jaxvrp.make("dispatch", scenario="ride_pooling", max_requests=12, expected_requests=10.0, num_vehicles=2)
+    state, timestep = jax.jit(env.reset)(jax.random.key(0))
+    action = {role: np.zeros(mask.shape[0], np.int32) for role, mask in timestep.action_mask.items()}
+    for _ in range(4):
+        state, _ = jax.jit(env.step)(state, action)
+    drawn = jax.jit(dispatch.another_future, static_argnums=0)(env, state, jax.random.key(1)).prepared
+    arrival, past = np.asarray(drawn.instance.arrival), 5
+    np.testing.assert_array_equal(drawn.table[:past], state.prepared.table[:past])
+    later = arrival[past : int(drawn.num_requests)]
+    assert later.size and (later > state.now).all() and (np.diff(later) >= 0).all() and np.isfinite(later).all()
+    assert not np.isin(later, state.prepared.instance.arrival).any()
 
 
 @pytest.mark.slow
