@@ -66,7 +66,7 @@ class Physics(struct.PyTreeNode):
         """Battery per map unit flown: one number, or `f32[D]` by the customer whose package is carried (`i32[D]`)."""
         if self.payload_factor is ABSENT:
             return self.battery_rate
-        return self.laden_consumption(jnp.where(carrying >= 0, instance.demand[jnp.maximum(carrying, 0)], 0.0))
+        return self.laden_consumption(jnp.where(carrying >= 0, rows_at(instance.demand, jnp.maximum(carrying, 0)), 0.0))
 
     def laden_consumption(self, demand: jax.Array) -> jax.Array:
         """Battery per map unit flown with a package of this demand, `f32[...]`."""
