@@ -1,8 +1,8 @@
-"""What learns beside each other: our learners and JaxMARL's scripts, on JaxMARL's environments, with the same settings.
+"""What learns beside each other: our learners and JaxMARL's scripts, with the same settings.
 
-The settings are those that JaxMARL publishes beside each script, but for the length of a training, the width of
-recurrent networks in particle environments (64), and the number of environments of SMAX (16): ours are made from them,
-key by key.
+On JaxMARL's environments, and on `truck_drone`. The settings are those that JaxMARL publishes beside each script, but
+for the length of a training, the width of recurrent networks in particle environments (64), and the number of
+environments of the script of SMAX (16): ours are made from them, key by key.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.peers import scripts
+from jaxvrp import make
 from jaxvrp.adapters.from_jaxmarl import Foreign
 from train import RunConfig, make_train
 from train.on_policy.config import IPPOConfig, PPOConfig
@@ -46,6 +47,7 @@ class Comparison:
     Attributes:
         problem, algorithm: in words.
         ours: the environment of ours, a name and parameters.
+        is_ours: whether the script trains on it, too, by the adapter.
         script: below `baselines`.
         settings: its settings, below `baselines`.
         updates: of a training.
@@ -62,6 +64,7 @@ class Comparison:
     updates: int
     changes: dict[str, Any]
     counted: int = 1
+    is_ours: bool = False
     sides: tuple[str, ...] = ("ours", "JaxMARL's")
 
     @property
@@ -133,7 +136,7 @@ def theirs(comparison: Comparison, clone: pathlib.Path) -> Train:
         returned = said.get("returned_episode_returns", said.get("returns"))
         updates.append(_update(np.asarray(returned) / comparison.counted))
 
-    script = scripts.loaded(clone, comparison.script, log)
+    script = scripts.loaded(clone, comparison.script, log, _adapted(comparison.ours) if comparison.is_ours else None)
     settings = comparison.published(clone)
     # It takes its settings from this dictionary, and adds to it.
     program = jax.jit(script.make_train(settings)).lower(jax.random.PRNGKey(0)).compile()
@@ -145,6 +148,13 @@ def theirs(comparison: Comparison, clone: pathlib.Path) -> Train:
         return list(updates)
 
     return train
+
+
+def _adapted(ours: dict[str, Any]) -> Any:
+    """Our environment as JaxMARL's learners see it, with equal spaces for all agents."""
+    from jaxvrp.adapters.jaxmarl import to_jaxmarl
+
+    return to_jaxmarl(make(**ours), pad=True)
 
 
 def _update(returned: Any) -> Update:
@@ -199,8 +209,15 @@ def _of_particles(problem: str, algorithm: str) -> Comparison:
     env = {"name": "jaxvrp.adapters.from_jaxmarl:JaxMarl", "id": name}
     sides = tuple(SIDES) if (problem, algorithm) in NORMALISED else Comparison.sides
     changes = {"ENV_NAME": name, **changes}
-    return Comparison(problem, algorithm, env, script, settings, updates, changes, agents, sides)
+    return Comparison(problem, algorithm, env, script, settings, updates, changes, agents, sides=sides)
 
+
+OF_SMAX = ("MAPPO/mappo_rnn_smax.py", "MAPPO/config/mappo_homogenous_rnn_smax.yaml")
+"""Script and settings of the learner with masks."""
+
+MAIN_JOB = {"name": "truck_drone", "scenario": "truck_drone_basic", "num_drones": 2, "num_customers": 3}
+MAIN_JOB |= {"num_route_nodes": 5, "battery_rate": 1.0, "decide": "events"}
+"""The environment of the main job."""
 
 COMPARISONS = (
     *(_of_particles(problem, algorithm) for problem in PARTICLES for algorithm in SCRIPTS),
@@ -208,9 +225,18 @@ COMPARISONS = (
         "SMAX 3m",
         "MAPPO, GRU",
         {"name": "benchmarks.peers.learners:Smax"},
-        "MAPPO/mappo_rnn_smax.py",
-        "MAPPO/config/mappo_homogenous_rnn_smax.yaml",
+        *OF_SMAX,
         50,
         {"MAP_NAME": "3m", "NUM_ENVS": 16},
+    ),
+    Comparison(
+        "truck_drone",
+        "MAPPO, GRU",
+        MAIN_JOB,
+        *OF_SMAX,
+        100,
+        {"MAP_NAME": "", "ENV_KWARGS": {}, "NUM_ENVS": 16},
+        is_ours=True,
+        sides=tuple(SIDES),
     ),
 )

@@ -2,6 +2,7 @@
 
 Its wheel has environments alone. A script reads its settings from a file beside it by Hydra, and logs to Weights &
 Biases from within every update; both are stood in for here, so that settings come from the caller, and logs go there.
+So is the environment, where its learner trains on one of ours.
 """
 
 from __future__ import annotations
@@ -36,8 +37,11 @@ def commit_of(clone: pathlib.Path) -> str:
     return done.stdout.strip() or "unknown"
 
 
-def loaded(clone: pathlib.Path, script: str, log: Log) -> Any:
-    """The module that a script below `baselines` is; `log` gets what each update of its trainings says."""
+def loaded(clone: pathlib.Path, script: str, log: Log, env: Any = None) -> Any:
+    """The module that a script below `baselines` is; `log` gets what each update of its trainings says.
+
+    `env`: an environment with the functions of JaxMARL's, which a script for SMAX then trains on instead.
+    """
     spec = importlib.util.spec_from_file_location(pathlib.Path(script).stem, clone / "baselines" / script)
     assert spec is not None and spec.loader is not None
     module: Any = importlib.util.module_from_spec(spec)
@@ -45,6 +49,8 @@ def loaded(clone: pathlib.Path, script: str, log: Log) -> Any:
         spec.loader.exec_module(module)
     if hasattr(module, "jaxmarl"):
         module.jaxmarl = types.SimpleNamespace(make=_made)
+    if env is not None:
+        module.map_name_to_scenario, module.HeuristicEnemySMAX = str, lambda **parameters: env
     return module
 
 

@@ -162,6 +162,12 @@ def test_a_script_trains_as_it_is_published(clone):
         assert sorted(update.wall for update in updates) == [update.wall for update in updates]
 
 
+def test_a_script_for_smax_trains_on_another_environment(clone):
+    (clone / "baselines" / "smax.py").write_text("HeuristicEnemySMAX = map_name_to_scenario = None\n")
+    module = scripts.loaded(clone, "smax.py", print, env := SimpleNamespace())
+    assert module.HeuristicEnemySMAX(scenario=module.map_name_to_scenario("3m"), walls_cause_death=True) is env
+
+
 @pytest.mark.slow
 def test_our_learner_has_the_settings_of_the_script(clone):
     (comparison,) = training.COMPARISONS
