@@ -179,7 +179,9 @@ def _shifted(position: jax.Array, start: jax.Array, length: jax.Array, target: j
     return jnp.where((position >= target) & (position < target + length), start + position - target, rest)
 
 
-METHOD = Method(price, changed_codes, tries=32, temperature=(1.0, 0.003), fine=(5.0, 1400.0), patience=12)
+METHOD = Method(
+    price, changed_codes, tries=8, temperature=(1.0, 0.02), fine=(1.0, 1400.0), patience=100, takes_best=True
+)
 
 
 def first_codes(instance: Instance) -> np.ndarray:

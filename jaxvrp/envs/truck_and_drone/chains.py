@@ -1,7 +1,7 @@
 """Simulated annealing in many chains, of plans that are written as codes and may be late on their way. Pure JAX.
 
 A chain has one plan, `i32[P]`; plans are the last axis. In a step every chain draws some changes of its plan, prices
-all of them, and takes the first that is accepted. The best plans are in time.
+all of them, and takes one that is accepted, see `Method.takes_best`. The best plans are in time.
 """
 
 from __future__ import annotations
@@ -55,6 +55,9 @@ class Method(NamedTuple):
     is_ahead: bool = False
     """Whether changes are made a step before they are priced: what one turn of a loop hands to the next is stored,
     where otherwise every reader would compute it once more."""
+    takes_best: bool = False
+    """Whether a chain takes the change that is furthest below its limit, not the first below it: where many changes
+    cost nothing, one of those is nearly always the first."""
 
 
 class Chains(struct.PyTreeNode):
@@ -101,13 +104,15 @@ def advance(
 def _accepted(
     method: Method, tables: Any, chains: Chains, changed: jax.Array, margin: jax.Array, fine: jax.Array
 ) -> Chains:
-    """The chains after the first of their changes, `i32[P, C tries]`, that costs less than before and a margin."""
+    """The chains after one of their changes, `i32[P, C tries]`, that costs less than before and a margin: the limit."""
     tries = method.tries
     cost, late, *beside = method.price(tables, changed)
     new = (changed.reshape(len(changed), -1, tries) != chains.codes[..., None]).any(axis=0)
     before = jnp.repeat(chains.cost + fine * chains.late, tries)
-    accepted = (cost + fine * late < before + margin).reshape(-1, tries) & new
-    lane = jnp.arange(0, len(margin), tries) + jax.lax.argmax(accepted, 1, jnp.int32)
+    fined, limit = cost + fine * late, before + margin
+    accepted = (fined < limit).reshape(-1, tries) & new
+    rank = jnp.where(accepted, (limit - fined).reshape(-1, tries), 0.0) if method.takes_best else accepted
+    lane = jnp.arange(0, len(margin), tries) + jax.lax.argmax(rank, 1, jnp.int32)
     moves = accepted.any(axis=1)
     leaves = (changed, chains.codes), (cost, chains.cost), (late, chains.late), *zip(beside, chains.beside, strict=True)
     codes, cost, late, *beside = (jnp.where(moves, after[..., lane], before) for after, before in leaves)

@@ -455,6 +455,21 @@ def test_the_search_finds_the_least_makespan_of_all_plans(name):
     assert cost == pytest.approx(least, rel=1e-5)
 
 
+@pytest.mark.parametrize(("takes_best", "least"), [(False, 99), (True, 95)])
+def test_a_chain_takes_the_first_change_or_the_best(takes_best, least):
+    by_lane = jnp.array([3, 0, -1, -5, -2])
+    method = chains.Method(
+        price=lambda tables, codes: (codes[0].astype(jnp.float32), jnp.zeros(codes.shape[1])),
+        change=lambda tables, codes, drawn: codes + jnp.resize(by_lane, codes.shape),
+        tries=5,
+        temperature=(0.0, 0.0),
+        takes_best=takes_best,
+    )
+    started, still = chains.begin(method, None, jnp.array([[100, 200]])), jnp.zeros(1)
+    found = chains.advance(method, None, started, jax.random.key(0), still, still)
+    assert found.codes.tolist() == [[least, least + 100]]
+
+
 def test_changes_keep_each_customer_twice():
     instance = as_float32(drawn(0, customers=6))
     tables, codes = (
