@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from jaxvrp.io.messages import shown
+from jaxvrp.io.units import TIMES
 
 MINUTES = 24 * 60
 """Of a day."""
@@ -67,5 +69,34 @@ class Clock(NamedTuple):
 def clock_at(value: Any, field: str) -> Clock:
     """The clock that starts at a time; raises a ValueError of one line that names the field if it is none."""
     if not is_time(value):
-        raise ValueError(f"{field} is {shown(value)}; write the time when the day begins as 08:00")
+        raise ValueError(f"{field} is {shown(value)}; it must be a time, written as 08:00")
     return Clock.of(value)
+
+
+def with_numbers(content: Any, entries: str, times: Sequence[str]) -> tuple[Any, Clock | None]:
+    """A JSON value with numbers for times of the clock, in its unit since its `start`, and the clock of that.
+
+    These are its `horizon`, and the fields `times` of each of its `entries`. As it is, and None, if it has no start.
+
+    Raises:
+        ValueError: a time is none; one line that names the field.
+    """
+    if not (isinstance(content, Mapping) and content.get("start") is not None):
+        return content, None
+    clock, units = clock_at(content["start"], "start"), content.get("units")
+    unit = TIMES.get(str(units.get("time")), 1.0) if isinstance(units, Mapping) else 1.0
+
+    def number(value: Any, field: str) -> Any:
+        if isinstance(value, list):
+            return [clock.number(each, unit, field) for each in value]
+        return clock.number(value, unit, field)
+
+    def entry(value: Any, where: str) -> Any:
+        if not isinstance(value, Mapping):
+            return value
+        return {**value, **{name: number(value[name], f"{where}.{name}") for name in times if name in value}}
+
+    found = {"horizon": number(content["horizon"], "horizon")} if "horizon" in content else {}
+    if isinstance(listed := content.get(entries), list):
+        found[entries] = [entry(value, f"{entries}[{index}]") for index, value in enumerate(listed)]
+    return {**content, **found}, clock

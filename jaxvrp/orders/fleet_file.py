@@ -7,10 +7,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-from jaxvrp.io.clock import Clock, is_time
+from jaxvrp.io.clock import MINUTES, clock_at
 from jaxvrp.io.limits import LARGEST
-from jaxvrp.io.messages import shown
-from jaxvrp.io.schema import Check, all_of, number_from, object_of_only, one_of, text, whole_number
+from jaxvrp.io.schema import Check, all_of, anything, number_from, object_of_only, one_of, text, whole_number
 from jaxvrp.io.street_files import StreetTable, read_streets
 from jaxvrp.io.yaml_text import read_yaml
 from jaxvrp.orders.orders import Fleet, Kind
@@ -19,11 +18,6 @@ CARRIED = "van"
 """Where drones start that a van carries."""
 
 POSITIVE, NOT_NEGATIVE, ANYWHERE = number_from(0, itself=False), number_from(0), number_from(-LARGEST)
-
-
-def _time(value: Any, where: str) -> None:
-    if not is_time(value):
-        raise ValueError(f"{where} is {shown(value)}; it must be a time, written as 08:00")
 
 
 def _degrees(most: float) -> Check:
@@ -58,8 +52,8 @@ DRONE = (
 )
 FLEET = object_of_only(
     {
-        "start": _time,
-        "end": _time,
+        "start": anything,
+        "end": anything,
         "depot": object_of_only({}, {"lat": _degrees(90), "lon": _degrees(180), "x": ANYWHERE, "y": ANYWHERE}),
         "vans": object_of_only(*VAN),
     },
@@ -83,10 +77,10 @@ def read_fleet(path: str | os.PathLike) -> Fleet:
 
 
 def _fleet(path: str | os.PathLike, content: dict[str, Any]) -> Fleet:
-    depot, clock = content["depot"], Clock.of(content["start"])
+    depot, clock, end = content["depot"], *(clock_at(content[name], name) for name in ("start", "end"))
     if depot.keys() not in ({"lat", "lon"}, {"x", "y"}):
         raise ValueError("depot needs lat and lon, or x and y in kilometres")
-    horizon = clock.since(content["end"])
+    horizon = (end.start - clock.start) % MINUTES
     if not horizon:
         raise ValueError("end is the start; give the time when all are home")
     vans = {"count": 1, **content["vans"]}

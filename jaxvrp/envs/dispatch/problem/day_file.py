@@ -23,7 +23,7 @@ from jaxvrp.envs.dispatch.problem.instance import (
     make_instance,
     origins_of,
 )
-from jaxvrp.io.clock import Clock, clock_at
+from jaxvrp.io.clock import Clock, with_numbers
 from jaxvrp.io.earth import Earth
 from jaxvrp.io.json_files import plain, read_json
 from jaxvrp.io.limits import LARGEST, LARGEST_WHOLE
@@ -56,7 +56,7 @@ REMEDY = "write a day as docs/dispatch.md describes"
 PLACE = list_of(number_from(-LARGEST), length=2)
 NOT_NEGATIVE, POSITIVE = number_from(0), number_from(0, itself=False)
 WINDOW = {f"{end}_{edge}": NOT_NEGATIVE for end in ("pickup", "dropoff") for edge in ("earliest", "deadline")}
-TIMED = {"arrival", *WINDOW}
+TIMED = ("arrival", *WINDOW)
 """Fields of a request that are times of the clock."""
 
 REQUEST = object_of_only(
@@ -254,7 +254,7 @@ def parse_day(content: Mapping[str, Any]) -> NamedDay:
         ValueError: it is none, or names `streets`, see `with_streets_of`; one line that names the field, and what is
             wrong.
     """
-    content, start = _with_clock(plain(content))
+    content, start = with_numbers(plain(content), "requests", TIMED)
     DAY(content, "")
     if "streets" in content:
         raise ValueError("streets names a file; give travel_time, or write the day to a file beside it")
@@ -309,24 +309,6 @@ def parse_day(content: Mapping[str, Any]) -> NamedDay:
     names = _names("request", requests), _names("vehicle", vehicles)
     day = NamedDay.counted(instance, *names, minutes=minutes, name=content.get("name", ""))
     return dataclasses.replace(day, start=start)
-
-
-def _with_clock(content: Mapping[str, Any]) -> tuple[Mapping[str, Any], Clock | None]:
-    """A day with numbers for times of the clock, in its unit since its start, and this clock; None if it has none.
-
-    Raises:
-        ValueError: a time is none; one line that names the field.
-    """
-    if "start" not in content:
-        return content, None
-    clock = clock_at(content["start"], "start")
-    unit = TIMES.get((content.get("units") or {}).get("time", "min"), 1.0)
-    of_requests = [
-        each | {name: clock.number(each[name], unit, f"requests[{index}].{name}") for name in TIMED & each.keys()}
-        for index, each in enumerate(content.get("requests", ()))
-    ]
-    horizon = clock.number(content.get("horizon"), unit, "horizon")
-    return {**content, "requests": of_requests, "horizon": horizon}, clock
 
 
 def _streets(content: Mapping[str, Any], units: Mapping[str, float]) -> dict[str, np.ndarray]:

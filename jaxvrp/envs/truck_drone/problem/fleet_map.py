@@ -25,7 +25,7 @@ from jaxvrp.envs.truck_drone.env import TruckDrone, make
 from jaxvrp.envs.truck_drone.problem.instance import Instance
 from jaxvrp.fields import ABSENT
 from jaxvrp.io import messages
-from jaxvrp.io.clock import Clock, clock_at
+from jaxvrp.io.clock import Clock, clock_at, with_numbers
 from jaxvrp.io.json_files import plain, read_json
 from jaxvrp.io.limits import LARGEST
 from jaxvrp.io.messages import shown
@@ -490,30 +490,9 @@ def parse_map(content: Any) -> FleetMap:
     Raises:
         ValueError: it is none; one line that names the field, and what is wrong.
     """
-    content = _with_numbers(content)
+    content, _ = with_numbers(content, "customers", ("known_from", "window"))
     CHECK(content, "")
     return _parsed(FleetMap, {name: value for name, value in content.items() if name != "format"})
-
-
-def _with_numbers(content: Any) -> Any:
-    """The value with numbers for times of the clock, in its unit since its `start`; as it is if it has none."""
-    if not (isinstance(content, dict) and content.get("start") is not None):
-        return content
-    clock, units, customers = clock_at(content["start"], "start"), content.get("units"), content.get("customers")
-    unit = TIMES.get(units.get("time", ""), 1.0) if isinstance(units, dict) else 1.0
-
-    def customer(entry: Any, field: str) -> Any:
-        if not isinstance(entry, dict):
-            return entry
-        given = {name: clock.number(entry[name], unit, f"{field}.{name}") for name in entry.keys() & {"known_from"}}
-        if isinstance(window := entry.get("window"), list):
-            given["window"] = [clock.number(each, unit, f"{field}.window") for each in window]
-        return {**entry, **given}
-
-    if isinstance(customers, list):
-        customers = [customer(entry, f"customers[{index}]") for index, entry in enumerate(customers)]
-        content = {**content, "customers": customers}
-    return {**content, "horizon": clock.number(content.get("horizon"), unit, "horizon")}
 
 
 def _parsed(hint: Any, value: Any) -> Any:
