@@ -97,6 +97,8 @@ def _ways(named: NamedDay, day: DrivenDay) -> dict[str, str]:
 def _knowledge(instance: Instance, is_planned: bool) -> str:
     """What was known when the day began, and what came of the rest, in words."""
     known, later = requests_known(instance)
+    if is_planned and later:
+        return f"{known} requests when the day begins, planned ahead; {later} arrive later, each answered as it arrives"
     if is_planned:
         return f"all {known} requests when the day begins; planned ahead"
     if later:
@@ -204,11 +206,15 @@ class DispatchProblems(Problems[NamedDay | Moment]):
         return warned(day, case.title), notes
 
     def solvers(self, problem: NamedDay | Moment, names: Sequence[str]) -> Sequence[str]:
-        """What can solve it: a moment, the search; a day, all that plays, and first the search if it is all known."""
+        """What can solve it: a moment, the search; a day, all that plays, and first the search if some of it is known.
+
+        Without a depot, if all of it is.
+        """
         if isinstance(problem, Moment):
             return [SEARCH]
         known, later = requests_known(problem.instance)
-        return [name for name in names if name != SEARCH or (known and not later)]
+        may_search = known and (not later or problem.instance.depot is not None)
+        return [name for name in names if name != SEARCH or may_search]
 
     def instance(self, problem: NamedDay | Moment, env: Dispatch) -> Instance | Moment:
         """What an environment plays, or what the search begins with."""

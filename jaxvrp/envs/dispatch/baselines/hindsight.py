@@ -129,6 +129,23 @@ def _inserted(prepared: Prepared, day: Served, number: jax.Array, luck: jax.Arra
     )
 
 
+def answered(prepared: Prepared, day: Served, later: jax.Array) -> Served:
+    """A day with a depot after requests that arrive later, `i32[K]` by arrival, each where it adds least, if it fits.
+
+    Trips that have begun to load when it arrives stay as they are.
+    """
+    luck = jnp.ones(prepared.capacity.shape, jnp.float32)
+
+    def answer(k: jax.Array, day: Served) -> Served:
+        planes, row = day.routes.planes, day.routes.row
+        loads = jnp.where(row.mark, planes["loads_at"] + planes["shift"], -jnp.inf)
+        is_begun = (jax.lax.cummax(loads, axis=1) < prepared.request(later[k]).arrival) & (row.number >= 0)
+        fixed = {name: jnp.where(is_begun, -jnp.inf, planes[name]) for name in ("spare", "spare_of_trip")}
+        return _inserted(prepared, day.replace(routes=day.routes.replace(planes={**planes, **fixed})), later[k], luck)
+
+    return jax.lax.fori_loop(0, later.shape[0], answer, day)
+
+
 def _round(prepared: Prepared, day: Served, key: jax.Array) -> Served:
     """Some requests leave; then they, and some that are not served, return where they fit."""
     instance, size = prepared.instance, day.is_served.shape[0]

@@ -1,4 +1,7 @@
-"""A day that is known in advance is planned before it begins: the search in hindsight, for a given time."""
+"""What is known of a day in advance is planned before it begins: the search in hindsight, for a given time.
+
+What arrives later is answered as it arrives, where it adds least to what is not begun.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from jaxvrp.envs.dispatch.baselines.hindsight import TRAVEL_PRICE, Served
 from jaxvrp.envs.dispatch.baselines.search import search_moment
 from jaxvrp.envs.dispatch.driven_day import PlannedDay
 from jaxvrp.envs.dispatch.env import DISPATCHER, DRIVER, Dispatch
-from jaxvrp.envs.dispatch.problem.instance import Instance, as_float32
+from jaxvrp.envs.dispatch.problem.instance import Instance, arrives_later, as_float32
 from jaxvrp.envs.dispatch.problem.solution import Stop
 from jaxvrp.envs.dispatch.routes.plans import Prepared
 from jaxvrp.episodes import Episode, follow
@@ -41,6 +44,7 @@ LEAST_SLOTS, UNEVEN = 32, 3
 
 _FIRST_PLAN = jax.jit(hindsight.first_plan, static_argnums=1)
 _ANNEALED = jax.jit(hindsight.annealed)
+_ANSWERED = jax.jit(hindsight.answered)
 
 Parts = list[tuple[Served, Served]]
 """Chains: where each is, and the best that it has been at."""
@@ -53,14 +57,24 @@ def search(env: Dispatch, problem: Any, key: jax.Array, stop: StopCriterion | fl
 
 
 def search_day(env: Dispatch, instance: Instance, key: jax.Array, stop: StopCriterion | float) -> Iterator[Searched]:
-    """Plan a day whose requests are all known; see `jaxvrp.players.Search`.
+    """Plan a day; with requests that arrive later it has a depot. See `jaxvrp.players.Search`.
 
-    The search in hindsight, a chain for each core. Most value counts first, then least travel; what does not fit is
-    left out. The cost is minus the value, and `TRAVEL_PRICE` mean values for each minute of travel.
+    The search in hindsight for those that are known, a chain for each core. Most value counts first, then least
+    travel; what does not fit is left out. The cost, of all requests, is minus the value, and `TRAVEL_PRICE` mean values
+    for each minute of travel.
     """
-    prepared = hindsight.known(as_float32(instance))
+    day, later = as_float32(instance), np.flatnonzero(arrives_later(instance)).astype(np.int32)
+    whole = prepared = hindsight.known(day)
+    if later.size:
+        nothing = {name: getattr(day, name).at[later].set(0) for name in ("load", "value")}
+        prepared = hindsight.known(day.replace(**nothing))
     firsts = (_FIRST_PLAN(prepared, _most_stops(instance), each) for each in jax.random.split(key, num_threads()))
     parts: Parts = [(first, first) for first in firsts]
+
+    def completed(best: Served) -> Served:
+        return _ANSWERED(whole, best, later) if later.size else best
+
+    completed(parts[0][0])  # compiled before the clock starts
     with ThreadPoolExecutor(len(parts)) as pool:
 
         def play(parts: Parts, key: jax.Array, progress: np.ndarray) -> Parts:
@@ -72,9 +86,9 @@ def search_day(env: Dispatch, instance: Instance, key: jax.Array, stop: StopCrit
             return advanced(pool, go_on, parts, key)
 
         for spent, found in anytime(play, parts, key, stop, rounds=ROUNDS):
-            cost, best = min(((_cost(prepared, best), best) for _, best in found), key=lambda each: each[0])
-            episode = functools.partial(_planned, env, instance, prepared, best)
-            yield Searched(spent.seconds, cost, {}, episode, _figures(prepared, best))
+            best = completed(min((best for _, best in found), key=lambda each: _cost(prepared, each)))
+            episode = functools.partial(_planned, env, instance, whole, best)
+            yield Searched(spent.seconds, _cost(whole, best), {}, episode, _figures(whole, best))
 
 
 def _most_stops(instance: Instance) -> int:

@@ -333,9 +333,13 @@ def minute_of(instance: Instance) -> Any:
 
 def requests_known(instance: Instance) -> tuple[int, int]:
     """How many requests of one day are known when it begins, and how many arrive later."""
-    exists = np.asarray(instance.load) > 0
-    later = int((exists & (np.asarray(instance.arrival) > slack_of(instance))).sum())
-    return int(exists.sum()) - later, later
+    later = int(arrives_later(instance).sum())
+    return int((np.asarray(instance.load) > 0).sum()) - later, later
+
+
+def arrives_later(instance: Instance) -> np.ndarray:
+    """`bool[R]`: requests of one day that are not known when it begins."""
+    return (np.asarray(instance.load) > 0) & (np.asarray(instance.arrival) > slack_of(instance))
 
 
 def minutes_between(instance: Instance, v: int, a: np.ndarray, b: np.ndarray) -> float:

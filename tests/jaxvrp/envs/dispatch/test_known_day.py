@@ -1,11 +1,16 @@
-"""A day that is known in advance is planned ahead; every promise is checked, and a day that is not is answered."""
+"""What is known of a day in advance is planned ahead; every promise is checked, and what arrives later is answered."""
 
 import json
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxvrp.envs.dispatch.problem.day_file import FORMAT
+from jaxvrp.envs.dispatch.baselines import hindsight
+from jaxvrp.envs.dispatch.baselines.known_day import stops_of
+from jaxvrp.envs.dispatch.problem.day_file import FORMAT, read_days
+from jaxvrp.envs.dispatch.problem.instance import as_float32
 from train import solve
 
 VAN = {"speed": 30, "capacity": 20, "stop_time": 2, "max_trip": 100}
@@ -43,9 +48,34 @@ def test_a_known_day_is_planned_ahead_and_keeps_every_promise(tmp_path, windows)
     planned.write(tmp_path / "plan.csv")
 
 
-def test_a_day_whose_requests_arrive_is_answered_one_by_one(tmp_path):
-    found = solve.solve(day(tmp_path / "day.json", later=4), seconds=0.5)
-    assert found.method == "accept"
-    assert (
-        found.plan["totals"]["known"] == "8 requests when the day begins; 4 arrive later; each answered as it arrives"
-    )
+def test_what_is_known_is_planned_ahead_and_what_arrives_later_is_answered(tmp_path):
+    path = day(tmp_path / "day.json", later=4)
+    planned, answered = solve.solve(path, seconds=0.5), solve.solve(path, method="accept")
+    assert planned.method == "search" and planned.plan["violations"] == {}
+    known = "8 requests when the day begins"
+    assert planned.plan["totals"]["known"] == f"{known}, planned ahead; 4 arrive later, each answered as it arrives"
+    assert answered.plan["totals"]["known"] == f"{known}; 4 arrive later; each answered as it arrives"
+    assert planned.plan["value"] >= answered.plan["value"]
+
+
+@pytest.mark.parametrize("windows", [False, True])
+def test_nothing_that_has_begun_changes_when_a_request_arrives(tmp_path, windows):
+    (found,) = read_days(day(tmp_path / "day.json", windows=windows, later=4))
+    instance, later = as_float32(found.instance), jnp.arange(8, 12)
+    early = hindsight.known(instance.replace(load=instance.load.at[later].set(0)))
+    first = hindsight.first_plan(early, 24, jax.random.key(0))
+    after = hindsight.answered(hindsight.known(instance), first, later)
+    planned, driven = (list(stops_of(early, each)) for each in (first, after))
+    begun = [stop for stop in planned if stop.departs < 20]
+    assert begun and set(begun) == {stop for stop in driven if stop.departs < 20}
+    assert any(stop.request >= 8 for stop in driven)
+
+
+def test_a_day_of_rides_that_arrive_is_answered_one_by_one(tmp_path):
+    path = day(tmp_path / "day.json", later=4)
+    content = json.loads(path.read_text())
+    del content["depot"]
+    content["vehicles"] = [{"speed": 30, "capacity": 4, "start": [0, 0]}]
+    content["requests"] = [{**request, "pickup": [0, 1]} for request in content["requests"]]
+    path.write_text(json.dumps(content))
+    assert solve.solve(path, seconds=0.5).method == "accept"
