@@ -10,6 +10,9 @@ import jax.numpy as jnp
 FEW = 128
 """Numbers of a table that a GPU reads whole, where one row is asked for."""
 
+LONG = 1024
+"""Numbers of a row that a GPU writes by itself."""
+
 
 def rows_at(table: jax.Array, index: jax.Array) -> jax.Array:
     """`table[index]`, `[*I, ...]` of a small table `[N, ...]`, for indices `i32[*I]` within it.
@@ -49,6 +52,11 @@ def entries_at(values: jax.Array, index: jax.Array) -> jax.Array:
     return jax.lax.platform_dependent(values, index, cpu=_gathered_entries, default=_selected_entries)
 
 
+def entries_within(values: jax.Array, index: jax.Array) -> jax.Array:
+    """The same for any indices from 0 on: 0 beyond the end of a row."""
+    return jax.lax.platform_dependent(values, index, cpu=_gathered_within, default=_selected_entries)
+
+
 def columns_at(values: jax.Array, index: jax.Array) -> jax.Array:
     """`values[..., index]`, `[*R, *I]` from `[*R, N]` and indices `i32[*I]` within it, as `entries_at`."""
     return jax.lax.platform_dependent(values, index, cpu=_gathered_columns, default=_selected_columns)
@@ -56,6 +64,10 @@ def columns_at(values: jax.Array, index: jax.Array) -> jax.Array:
 
 def _gathered_entries(values: jax.Array, index: jax.Array) -> jax.Array:
     return jnp.take_along_axis(values, index, axis=-1, mode="clip")
+
+
+def _gathered_within(values: jax.Array, index: jax.Array) -> jax.Array:
+    return jnp.where(index < values.shape[-1], _gathered_entries(values, index), jnp.zeros((), values.dtype))
 
 
 def _selected_entries(values: jax.Array, index: jax.Array) -> jax.Array:
@@ -89,3 +101,23 @@ def _counted_by_halves(ascending: jax.Array, bound: jax.Array) -> jax.Array:
 
 def _counted(ascending: jax.Array, bound: jax.Array) -> jax.Array:
     return jnp.sum(ascending <= bound, dtype=jnp.int32)
+
+
+def rows_replaced(rows: jax.Array, new: jax.Array, is_new: jax.Array) -> jax.Array:
+    """`where(is_new, new, rows)` of rows, `[N, ...]` each, by `bool[N]`.
+
+    A GPU writes the new ones among long rows in their place: it neither reads nor writes the others.
+    """
+    if math.prod(rows.shape[1:]) < LONG:
+        return _chosen(rows, new, is_new)
+    return jax.lax.platform_dependent(rows, new, is_new, cpu=_chosen, tpu=_chosen, default=_overwritten)
+
+
+def _chosen(rows: jax.Array, new: jax.Array, is_new: jax.Array) -> jax.Array:
+    return jnp.where(is_new.reshape(-1, *(1,) * (rows.ndim - 1)), new, rows)
+
+
+def _overwritten(rows: jax.Array, new: jax.Array, is_new: jax.Array) -> jax.Array:
+    number = jnp.arange(len(rows), dtype=jnp.int32)
+    beyond_the_end = len(rows) + number
+    return rows.at[jnp.where(is_new, number, beyond_the_end)].set(new, mode="drop", unique_indices=True)

@@ -20,12 +20,12 @@ from jaxvrp.environment import (
     TimeStep,
     executed_action,
     observe,
-    select,
     settle,
     team_reward,
 )
 from jaxvrp.fields import require_count
 from jaxvrp.memory import memory_of
+from jaxvrp.rows import rows_replaced
 from jaxvrp.spaces import ByKind, ByRole
 from jaxvrp.turns import Turns
 
@@ -275,7 +275,8 @@ class VecEnv(struct.PyTreeNode):
         start = self.group_size * (state.cursor * max(1, groups // self.pool_steps) % (groups + 1))
         fresh = jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, start, self.num_envs), state.pool)
         rows = start + jnp.arange(self.num_envs, dtype=jnp.int32)
-        return select(done, fresh, settled), jnp.where(done, rows, state.pool_row)
+        env = jax.tree.map(lambda old, new: rows_replaced(old, new, done), settled, fresh)
+        return env, jnp.where(done, rows, state.pool_row)
 
     def _remembered(self, content: Any, env: State) -> Any:
         """The content of the memory after a step to the states `env`, the same on all devices."""

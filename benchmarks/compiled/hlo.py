@@ -24,6 +24,9 @@ FETCHES = frozenset({"copy-start", "slice-start"})
 PARTIAL = frozenset({"gather", "dynamic-slice", "slice"})
 """Operations that read no more of their first operand than they give."""
 
+IN_PLACE = {"scatter": 2, "dynamic-update-slice": 1}
+"""Operations that write into their first operand, and the number of the operand that they write there."""
+
 CONCATENATED = 'custom_call_target="ConcatBitcast"'
 """What a TPU fetched in pieces, seen as one array."""
 
@@ -194,19 +197,35 @@ class Program:
                         yield from self._run(inner, times)
 
     def _moved(self, computation: str, operation: Operation) -> Bytes:
-        """What a kernel reads and writes, each array once, whole; of one that it only takes parts of, these."""
+        """What a kernel reads and writes, each array once, whole; of one that it takes or changes parts of, these."""
         shapes = self._shapes[computation]
         if operation.opcode in FETCHES:
             # Their shape holds the source beside the copy.
             source = bytes_of(shapes.get(operation.operands[0], ""))
             return bytes_of(operation.shape).plus(source, -1).times(2)
-        read = bytes_of(operation.shape)
+        changed, read = self._changed(computation, operation) or (None, bytes_of(operation.shape))
         for number, name in enumerate(operation.operands):
-            if name in operation.operands[:number]:
+            if name in operation.operands[:number] or number == changed:
                 continue
             whole, parts = bytes_of(shapes.get(name, "")), self._parts(operation, number)
             read = read.plus(whole if parts is None else min(whole, parts))
         return read
+
+    def _changed(self, computation: str, operation: Operation) -> tuple[int, Bytes] | None:
+        """The number of the operand that a kernel changes in its place, and the bytes that it writes; None if none.
+
+        Of a scatter these are at most so many: it drops what lies outside.
+        """
+        called = next(iter(operation.called.get("calls", ())), None)
+        inner = self._computations.get(called, []) if called else []
+        root = inner[-1] if inner else operation
+        if root.opcode not in IN_PLACE:
+            return None
+        written = bytes_of(self._shapes[called or computation].get(root.operands[IN_PLACE[root.opcode]], ""))
+        if root is operation:
+            return 0, written
+        numbers = [each.number for each in inner if each.opcode == "parameter" and each.name == root.operands[0]]
+        return (numbers[0], written) if numbers and numbers[0] is not None else None
 
     def _parts(self, operation: Operation, number: int) -> Bytes | None:
         """What a kernel takes of its operand of this number; None if it reads the whole."""

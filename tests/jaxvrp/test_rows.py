@@ -58,3 +58,24 @@ def test_an_entry_has_an_index_for_each_axis():
     table = np.array([[[0.5, np.inf], [-1, 2]], [[3, 4], [5, -np.inf]], [[6, 7], [8, 9]]], np.float32)
     index = tuple(map(np.int32, ([[2], [0]], [1, 0], 1)))
     np.testing.assert_array_equal(rows.entry_at(jnp.asarray(table), *map(jnp.asarray, index)), table[index])
+
+
+@pytest.mark.parametrize("form", [rows._gathered_within, rows._selected_entries])
+def test_entries_beyond_the_end_are_0(form):
+    values, index = np.array([[1.5, np.inf, 3.0]], np.float32), np.array([[0, 1, 3, 5]], np.int32)
+    np.testing.assert_array_equal(form(jnp.asarray(values), jnp.asarray(index)), [[1.5, np.inf, 0.0, 0.0]])
+
+
+@pytest.mark.parametrize("form", [rows.rows_replaced, rows._overwritten])
+def test_rows_are_replaced_where_they_are_new(form):
+    old, is_new = np.arange(8, dtype=np.float32).reshape(4, 2), np.array([True, False, False, True])
+    found = form(jnp.asarray(old), jnp.asarray(-old), jnp.asarray(is_new))
+    np.testing.assert_array_equal(found, np.where(is_new[:, None], -old, old))
+
+
+@pytest.mark.parametrize(("length", "scattering"), [(rows.LONG - 1, set()), (rows.LONG, {"cuda"})])
+def test_a_gpu_alone_writes_single_rows_and_only_long_ones(length, scattering):
+    rows_of = jax.ShapeDtypeStruct((8, length), jnp.float32)
+    program = jax.jit(rows.rows_replaced).trace(rows_of, rows_of, jax.ShapeDtypeStruct((8,), bool))
+    text = {name: program.lower(lowering_platforms=(name,)).as_text() for name in ("cpu", "cuda", "tpu")}
+    assert {name for name in text if "stablehlo.scatter" in text[name]} == scattering

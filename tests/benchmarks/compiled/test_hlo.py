@@ -80,6 +80,20 @@ def test_what_is_fetched_in_pieces_counts_once_read_and_once_written():
     assert cost.moved.logical == 2 * 2 * (2 * 60 * 4 + 4)  # with a flag each
 
 
+@pytest.mark.parametrize("in_fusion", [False, True])
+def test_an_array_that_a_kernel_changes_in_its_place_counts_by_what_is_written(in_fusion):
+    parameters = "  %p = f32[100,3] parameter(0)\n  %u = f32[2,3] parameter(1)\n  %i = s32[] parameter(2)\n"
+    update = "  ROOT %d = f32[100,3] dynamic-update-slice(%p, %u, %i, %i)\n}\n"
+    text = "ENTRY %main (p: f32[100,3], u: f32[2,3], i: s32[]) -> f32[100,3] {\n" + parameters
+    if in_fusion:
+        call = "  ROOT %f = f32[100,3] fusion(%p, %u, %i), kind=kLoop, calls=%fused\n}\n"
+        text = "%fused (p: f32[100,3], u: f32[2,3], i: s32[]) -> f32[100,3] {\n" + parameters + update + text + call
+    else:
+        text += update
+    program = hlo.Program(text)
+    assert program.cost(program.entry).moved.logical == 2 * (2 * 3 * 4) + 4
+
+
 @pytest.mark.parametrize(
     ("shape", "logical", "padded"),
     [

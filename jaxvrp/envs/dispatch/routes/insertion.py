@@ -9,6 +9,9 @@ each pair of positions whether a pickup and a drop-off fit there: `X_i <= room_j
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -81,37 +84,46 @@ def offers(prepared: Prepared, plans: Plans, request: Request) -> Offers:
 def insert(prepared: Prepared, plans: Plans, found: Offers, request: Request, chosen: jax.Array) -> Plans:
     """The plans after the chosen vehicles (`bool[V]`) have taken their offers."""
     plans = plans.replace(start=jnp.where(chosen[:, None], found.moved, plans.start))
-    drop = (request.dropoff_earliest, request.dropoff_deadline, -request.load, request.index)
+    numbers = (request.dropoff_earliest, request.dropoff_deadline, -request.load, request.index)
     if plans.released is not None:
         plans = plans.replace(released=jnp.where(chosen, jnp.maximum(plans.released, request.released), plans.released))
-        return _put(
-            plans, chosen, found.dropoff_position, request.dropoff, (*drop, request.released), found.dropoff_start
-        )
-    pick = (request.pickup_earliest, request.pickup_deadline, request.load, request.index, request.arrival)
-    plans = _put(plans, chosen, found.pickup_position, request.pickup, pick, found.pickup_start)
+        drop = _Stop(found.dropoff_position, (*request.dropoff, *numbers, request.released), found.dropoff_start)
+        return _put(plans, chosen, [drop])
     due = request.arrival + prepared.mean_pace * distance(request.pickup, request.dropoff)
-    return _put(plans, chosen, found.dropoff_position + 1, request.dropoff, (*drop, due), found.dropoff_start)
+    drop = _Stop(found.dropoff_position, (*request.dropoff, *numbers, due), found.dropoff_start)
+    numbers = (request.pickup_earliest, request.pickup_deadline, request.load, request.index, request.arrival)
+    pick = _Stop(found.pickup_position, (*request.pickup, *numbers), found.pickup_start)
+    return _put(plans, chosen, [pick, drop])
 
 
-def _put(
-    plans: Plans,
-    chosen: jax.Array,
-    position: jax.Array,
-    place: jax.Array,
-    numbers: tuple[jax.Array, ...],
-    start: jax.Array,
-) -> Plans:
-    """The plans of the chosen vehicles with one stop more; its `numbers` are its planes after the place."""
-    vehicles, size = plans.start.shape
-    index, at = jnp.arange(size, dtype=jnp.int32), jnp.where(chosen, position, size)[:, None]
-    columns = [jnp.broadcast_to(number, (vehicles,)) for number in (*place, *numbers)]
-    column = jnp.stack(columns)[:, :, None]
+class _Stop(NamedTuple):
+    """A stop to come before the stop `position` (`i32[V]`) of each plan: its planes, and when it starts (`f32[V]`)."""
 
-    def put(old: jax.Array, new: jax.Array) -> jax.Array:
-        later = jnp.concatenate([old[..., :1], old[..., :-1]], axis=-1)
-        return jnp.where(index < at, old, jnp.where(index == at, new, later))
+    position: jax.Array
+    planes: tuple[jax.Array, ...]
+    start: jax.Array
 
-    return plans.replace(stops=put(plans.stops, column), start=put(plans.start, start[:, None]))
+
+def _put(plans: Plans, chosen: jax.Array, new: Sequence[_Stop]) -> Plans:
+    """The plans of the chosen vehicles with new stops, in ascending order of their positions.
+
+    All at once, so that an accelerator writes the stops once.
+    """
+    stops, start = plans.stops, plans.start
+    vehicles, size = start.shape
+    for number, stop in enumerate(new):
+        at = jnp.where(chosen, stop.position + number, size)[:, None]
+        planes = jnp.stack([jnp.broadcast_to(plane, (vehicles,)) for plane in stop.planes])
+        stops = _joined(stops, at, planes[:, :, None], plans.stops, 1 + number)
+        start = _joined(start, at, stop.start[:, None], plans.start, 1 + number)
+    return plans.replace(stops=stops, start=start)
+
+
+def _joined(before: jax.Array, at: jax.Array, new: jax.Array, old: jax.Array, places: int) -> jax.Array:
+    """`before` up to a position (`i32[V, 1]`), `new` there, and then `old`, so many places later (`f32[..., V, S]`)."""
+    index = index_of(old.shape[-1])
+    later = jnp.concatenate([old[..., :places], old[..., :-places]], axis=-1)
+    return jnp.where(index < at, before, jnp.where(index == at, new, later))
 
 
 def _first(condition: jax.Array) -> jax.Array:

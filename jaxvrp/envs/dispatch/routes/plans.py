@@ -14,7 +14,7 @@ from flax import struct
 
 from jaxvrp.envs.dispatch.problem.instance import MINUTES_PER_HOUR, Instance, slack_of, street_pace
 from jaxvrp.envs.dispatch.routes.noise import Factors, Lateness, UnderWay, factors
-from jaxvrp.rows import entries_at, rows_at
+from jaxvrp.rows import entries_at, entries_within, rows_at
 
 X, Y, EARLIEST, DEADLINE, LOAD, REQUEST, DUE = range(7)
 """Planes of a stop. LOAD is taken on, or less than 0 if left; DUE is when a stop without any delay would begin, or with
@@ -383,9 +383,6 @@ def without_first(plans: Plans, count: jax.Array) -> Plans:
     """The plans without their first `count` (`i32[V]`) stops; with a depot, only drones keep some of several."""
     size = plans.start.shape[-1]
     source = jnp.arange(size, dtype=jnp.int32) + count[:, None]
-    exists, source = source < size, jnp.minimum(source, size - 1)
-    stops = entries_at(plans.stops, source[None])
-    start = entries_at(plans.start, source)
+    start = jnp.where(source < size, entries_within(plans.start, source), jnp.inf)
     released = None if plans.released is None else jnp.where(count > 0, 0.0, plans.released)
-    left = plans.replace(stops=jnp.where(exists, stops, 0.0), start=jnp.where(exists, start, jnp.inf))
-    return left.replace(released=released)
+    return plans.replace(stops=entries_within(plans.stops, source[None]), start=start, released=released)
