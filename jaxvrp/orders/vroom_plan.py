@@ -108,7 +108,7 @@ def _step(visit: Visit, jobs: Mapping[str, Mapping[str, Any]], driven: float, lo
     described = {"description": visit.address} if visit.address else {}
     return {
         "type": kind,
-        **(described | jobs[visit.name] if visit.what in STOPS else {}),
+        **({**described, **jobs[visit.name]} if visit.what in STOPS else {}),
         **location,
         "arrival": round(SECONDS * _arrival(visit)),
         "duration": round(SECONDS * driven),
