@@ -84,15 +84,15 @@ def offers(prepared: Prepared, plans: Plans, request: Request) -> Offers:
 def insert(prepared: Prepared, plans: Plans, found: Offers, request: Request, chosen: jax.Array) -> Plans:
     """The plans after the chosen vehicles (`bool[V]`) have taken their offers."""
     plans = plans.replace(start=jnp.where(chosen[:, None], found.moved, plans.start))
-    numbers = (request.dropoff_earliest, request.dropoff_deadline, -request.load, request.index)
+    of_dropoff = (*request.dropoff, request.dropoff_earliest, request.dropoff_deadline, -request.load, request.index)
     if plans.released is not None:
         plans = plans.replace(released=jnp.where(chosen, jnp.maximum(plans.released, request.released), plans.released))
-        drop = _Stop(found.dropoff_position, (*request.dropoff, *numbers, request.released), found.dropoff_start)
+        drop = _Stop(found.dropoff_position, (*of_dropoff, request.released), found.dropoff_start)
         return _put(plans, chosen, [drop])
     due = request.arrival + prepared.mean_pace * distance(request.pickup, request.dropoff)
-    drop = _Stop(found.dropoff_position, (*request.dropoff, *numbers, due), found.dropoff_start)
-    numbers = (request.pickup_earliest, request.pickup_deadline, request.load, request.index, request.arrival)
-    pick = _Stop(found.pickup_position, (*request.pickup, *numbers), found.pickup_start)
+    drop = _Stop(found.dropoff_position, (*of_dropoff, due), found.dropoff_start)
+    of_pickup = (*request.pickup, request.pickup_earliest, request.pickup_deadline, request.load, request.index)
+    pick = _Stop(found.pickup_position, (*of_pickup, request.arrival), found.pickup_start)
     return _put(plans, chosen, [pick, drop])
 
 
