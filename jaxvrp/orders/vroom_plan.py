@@ -8,14 +8,12 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from jaxvrp.io.units import METRES, SECONDS
 from jaxvrp.io.whole_files import write_json
 from jaxvrp.orders.visits import STOPS, Visit, by_vehicle, of_plan
 
 ENDING = ".vroom.json"
 """Of a plan in this format."""
-
-SECONDS, METRES = 60.0, 1000.0
-"""Of a minute, and of a kilometre."""
 
 KINDS = {
     "load": "start",

@@ -17,6 +17,7 @@ from benchmarks.peers import curves, learners, players, scripts, training
 from benchmarks.peers.learners import COMPARISONS, SIDES, Comparison, Update
 from benchmarks.peers.players import PAIRS, PLAYERS, Pair, Player
 from jaxvrp.io.command_line import UserError
+from train.settings.config_file import read_config_file
 
 
 @pytest.fixture
@@ -160,6 +161,13 @@ def test_a_script_trains_as_it_is_published(clone):
         updates = train(seed)
         assert [update.returned for update in updates] == [seed + number for number in range(5)]  # half of the log's
         assert sorted(update.wall for update in updates) == [update.wall for update in updates]
+
+
+def test_the_environment_of_the_main_job_is_that_of_its_configuration():
+    settings = read_config_file("truck_drone_basic")
+    assert {key: value for key, value in settings.items() if key.startswith("env.")} == {
+        f"env.{name}": value for name, value in learners.MAIN_JOB.items()
+    }
 
 
 def test_a_script_for_smax_trains_on_another_environment(clone):

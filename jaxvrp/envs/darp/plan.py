@@ -14,16 +14,9 @@ import numpy as np
 from jaxvrp.envs.darp.env import Darp
 from jaxvrp.envs.darp.problem.cordeau import from_cordeau_index, read_instances, to_cordeau_index
 from jaxvrp.envs.darp.problem.inspection import warnings_of
-from jaxvrp.envs.darp.problem.instance import Instance, from_origin, prohibitive, stack
+from jaxvrp.envs.darp.problem.instance import Instance, end_of, from_origin, prohibitive, stack
 from jaxvrp.envs.darp.problem.solution import SolutionReport, routes_to_actions, solution_report
-from jaxvrp.envs.darp.problem.vroom import (
-    MAX_RIDE_TIME,
-    SECONDS,
-    Shipments,
-    ends_of,
-    entries_of,
-    instance_of_vroom,
-)
+from jaxvrp.envs.darp.problem.vroom import MAX_RIDE_TIME, Shipments, entries_of, instance_of_vroom
 from jaxvrp.envs.darp.rules import State
 from jaxvrp.episodes import Episode, until_end
 from jaxvrp.io import plan_files
@@ -31,6 +24,7 @@ from jaxvrp.io.json_files import read_json
 from jaxvrp.io.problem_files import with_given
 from jaxvrp.io.schema import list_of, object_with, whole_number
 from jaxvrp.io.streets import MATRIX, STRAIGHT
+from jaxvrp.io.units import SECONDS
 from jaxvrp.orders.vroom import NAMELESS, is_vroom
 from jaxvrp.players import Searched
 from jaxvrp.problems import Inspection, Problems
@@ -136,7 +130,7 @@ class DarpProblems(Problems[Instance]):
                 "vehicle": vehicle,
                 "stop": number,
                 "node": published(leg.node),
-                "what": ends_of(leg.node) if leg.node else "depot",
+                "what": end_of(leg.node) if leg.node else "depot",
                 "request": (leg.node + 1) // 2 or None,
                 "leave": leg.leave,
                 "begin": leg.begin,

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from jaxvrp.envs.darp.env import ROLE, Darp
 from jaxvrp.envs.darp.plan import report_of
-from jaxvrp.envs.darp.problem.instance import Instance, name_of
+from jaxvrp.envs.darp.problem.instance import Instance, end_of, name_of
 from jaxvrp.envs.darp.problem.solution import Leg, SolutionReport, solution_report, tolerance_of
 from jaxvrp.envs.darp.reasons import reasons_of
 from jaxvrp.envs.darp.rules import State
@@ -184,7 +184,7 @@ def _stop(source: _Source, node: int) -> Place:
     return Place(
         name=name_of(node),
         label=str((node + 1) // 2),
-        kind="pickup" if node % 2 else "drop-off",
+        kind=end_of(node),
         position=source.place(node),
         standings=(Standing(first, "open"), end),
         note=f"window {'' if until else 'from '}{number(float(source.instance.earliest[node]))}{until}, {served}",
@@ -283,7 +283,7 @@ def _request_row(source: _Source, request: int) -> Row:
             "late" if report.late[node] else "service",
             source.server(node),
             where=0.18 if node % 2 else -0.18,
-            shape="pickup" if node % 2 else "drop-off",
+            shape=end_of(node),
             words=f"{name_of(node)} at {number(float(report.service_start[node]))}",
         )
         for node in (pickup, drop_off)

@@ -241,9 +241,9 @@ class DispatchProblems(Problems[NamedDay | Moment]):
 
     def cost_words(self, problem: NamedDay | Moment, env: Dispatch, found: Searched) -> str:
         """Of a day who is served, the minutes by which others are late, and the way; of a moment the way."""
-        figures = {name: float(value) for name, value in found.figures.items()}
         if isinstance(problem, Moment):
-            return f"{problem.day.amount(figures['travel'])} to drive"
+            return f"{problem.day.amount(found.cost)} to drive"
+        figures = {name: float(value) for name, value in found.figures.items()}
         values, flown = problem.instance.value, figures["drone_travel"]
         words = [f"{figures['served']:g} of {values.size} requests served"]
         if np.unique(values).size > 1:

@@ -251,9 +251,14 @@ def stack(instances: Sequence[Instance]) -> Instance:
     return arrays.stack_arrays(arrays.schema_of(SCHEMA, instances[0]), instances)
 
 
+def end_of(node: int) -> str:
+    """Which end of a request a customer's node is."""
+    return "pickup" if node % 2 else "drop-off"
+
+
 def name_of(node: int) -> str:
     """A node in words, by the number of its request."""
-    return f"{'pickup' if node % 2 else 'drop-off'} {(node + 1) // 2}" if node else "depot"
+    return f"{end_of(node)} {(node + 1) // 2}" if node else "depot"
 
 
 def distance(a: jax.Array, b: jax.Array) -> jax.Array:

@@ -13,21 +13,19 @@ from typing import Any
 import numpy as np
 from flax import struct
 
-from jaxvrp.envs.darp.problem.instance import SCHEMA, Instance, make_instance
+from jaxvrp.envs.darp.problem.instance import SCHEMA, Instance, end_of, make_instance
 from jaxvrp.envs.darp.problem.solution import Leg
 from jaxvrp.io.clock import MINUTES, Clock
 from jaxvrp.io.earth import Earth
 from jaxvrp.io.json_files import plain
 from jaxvrp.io.problem_files import DamagedFileError
 from jaxvrp.io.streets import closed
+from jaxvrp.io.units import METRES, SECONDS
 from jaxvrp.orders.visits import STOPS, Visit, in_json
 from jaxvrp.orders.vroom import Task, Tour, parse_tour
 
 MAX_RIDE_TIME = math.inf
 """Seconds on board, from the end of the pickup on: what the file cannot say."""
-
-SECONDS, METRES = 60.0, 1000.0
-"""Of a minute, and of a kilometre."""
 
 
 class Shipments(Instance):
@@ -109,7 +107,7 @@ def visits_of(problem: Shipments, legs: Sequence[Leg]) -> Iterator[Visit]:
             yield visit(leg, 0, leg.leave, leg.leave, "start")
         way = None if problem.metres is None else float(problem.metres[leg.origin, leg.node]) / METRES
         served = {"load": abs(float(problem.demand[leg.node])), "service": tasks[leg.node].service / SECONDS}
-        what = ends_of(leg.node) if leg.node else "home"
+        what = end_of(leg.node) if leg.node else "home"
         yield visit(leg, leg.node, leg.arrival, leg.begin, what, way=way, **(served if leg.node else {}))
 
 
@@ -123,14 +121,9 @@ def entries_of(problem: Shipments, legs: Sequence[Leg], not_served: Sequence[int
             name: [f"{visit.what} {visit.name}" for visit in ends if visit.vehicle == name]
             for name in (str(driver.id) for driver in problem.tour.drivers)
         },
-        "unserved": [{"what": ends_of(node), "name": str(problem.tour.tasks[node - 1].id)} for node in nodes],
+        "unserved": [{"what": end_of(node), "name": str(problem.tour.tasks[node - 1].id)} for node in nodes],
         "visits": in_json(visits),
     }
-
-
-def ends_of(node: int) -> str:
-    """What is done at a customer's node."""
-    return "pickup" if node % 2 else "drop-off"
 
 
 def _window(task: Task, clock: Clock) -> str:

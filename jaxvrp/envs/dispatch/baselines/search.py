@@ -88,8 +88,7 @@ def search_moment(env: Dispatch, moment: Any, key: jax.Array, stop: Stop | float
 
     for spent, search in anytime(play, begin(*single), key, stop, rounds=ROUNDS):
         best = jax.tree.map(lambda leaf: leaf[0], search.best)
-        total, episode = float(best.total), functools.partial(_planned, env, moment, best.plans)
-        yield Searched(spent.seconds, total, {}, episode, {"travel": total})
+        yield Searched(spent.seconds, float(best.total), {}, functools.partial(_planned, env, moment, best.plans))
 
 
 def _planned(env: Dispatch, moment: Any, plans: Plans) -> Episode:

@@ -41,15 +41,12 @@ from jaxvrp.io.schema import (
 )
 from jaxvrp.io.street_files import read_streets
 from jaxvrp.io.streets import matrix_of
-from jaxvrp.io.units import LENGTHS, SPEEDS, TIMES
+from jaxvrp.io.units import LENGTHS, METRES, SECONDS, SPEEDS, TIMES
 
 FORMAT = "jaxvrp-dispatch-day-1"
 
 MOST_REQUESTS, MOST_VEHICLES = 100_000, 1_000
 """Of a day in a file."""
-
-SECONDS, METRES = 60.0, 1000.0
-"""Of a minute, and of a kilometre."""
 
 REMEDY = "write a day as docs/dispatch.md describes"
 

@@ -9,10 +9,11 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from jaxvrp.envs.dispatch.problem.day_file import FORMAT, METRES, SECONDS, NamedDay, parse_day, warned
+from jaxvrp.envs.dispatch.problem.day_file import FORMAT, NamedDay, parse_day, warned
 from jaxvrp.io.clock import MINUTES, Clock
 from jaxvrp.io.json_files import plain
 from jaxvrp.io.problem_files import DamagedFileError
+from jaxvrp.io.units import METRES, SECONDS
 from jaxvrp.orders.vroom import Driver, Task, Tour, parse_tour
 
 
