@@ -5,9 +5,10 @@ python -m benchmarks.device --rehearse --seconds 120 --out trial.json    # tiny,
 
 Whatever JAX finds is measured, one row after another, the most important first: whether steps are those of this
 machine's CPU, random play by batch, flags of the compiler, training, a peer on the same device if it is installed, and
-the README's first command. After each row the file is written anew. A row that fails, or takes too long, says so, and
-the next follows; `device.log` beside the file has all that libraries say. `--platform gpu` refuses to measure a
-CPU, which is what JAX finds where a GPU does not start.
+two training commands. Where there are four cores or more, programs are compiled before, several at once. After each row
+the file is written anew. A row that fails, or takes too long, says so, and the next follows; `device.log` beside the
+file has all that libraries say. `--platform gpu` refuses to measure a CPU, which is what JAX finds where a GPU does not
+start.
 """
 
 from __future__ import annotations
@@ -18,9 +19,12 @@ import functools
 import itertools
 import os
 import pathlib
+import queue
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import jaxvrp
 from benchmarks import fast_compilation, measure
@@ -39,11 +43,17 @@ PARTS = ("parity", "steps", "flags", "training", "command")
 LEAST_SECONDS = 10.0
 """Which must be left for a row to begin."""
 
+COMMANDS = {"the README's first": "truck_drone_basic", "the accelerator's configuration": "truck_drone_accelerator"}
+"""Words for configurations that are trained from the command line."""
+
 COMMAND_PLACE = 20
-"""How many rows come before the README's first command."""
+"""How many rows come before these commands."""
 
 ENVIRONMENTS = ("truck_drone", "darp", "tsp_drone", "pcb", "dispatch")
 """Measured first; the others follow."""
+
+MOST_PROCESSES = 8
+"""That compile side by side; each holds some memory of the device."""
 
 WHILE, UNROLL, SHORT, DOUBLE = (
     "--xla_gpu_enable_command_buffer=+WHILE,+CONDITIONAL",
@@ -93,11 +103,21 @@ class Job:
         row: its `part`, `what` it is, and the `batch` if it has one.
         run: measures the rest of it; a function of a module, with its arguments.
         variables: of the environment of a process that measures this row alone; None: rows share a process.
+        ahead: finds a part of it while other processes are at work too, such as the seconds of a compilation; `run`
+            itself where nothing is timed, and it then need not run again.
     """
 
     row: Row
     run: Callable[[], Row]
     variables: Mapping[str, str] | None = None
+    ahead: Callable[[], Row] | None = None
+
+
+def timed(row: Row, build: Callable[[], measured.Program], variables: Mapping[str, str] | None = None) -> Job:
+    """The row of a program, which is compiled ahead."""
+    functions = (functools.partial(function, build) for function in (measured.timed, measured.compiled))
+    run, ahead = functions
+    return Job(row, run, variables, ahead)
 
 
 def jobs(args: argparse.Namespace) -> list[Job]:
@@ -105,15 +125,22 @@ def jobs(args: argparse.Namespace) -> list[Job]:
     steps = simulations(args)
     parts = (parities(args), steps, flags(args), trainings(args), steps)
     every = [job for in_turn in itertools.zip_longest(*parts) for job in in_turn if job]
-    command = functools.partial(measured.first_command, args.further, args.row_seconds - LEAST_SECONDS)
-    every.insert(COMMAND_PLACE, Job({"part": "command", "what": "the README's first"}, command))
+    every[COMMAND_PLACE:COMMAND_PLACE] = commands(args)
     return [job for job in every if job.row["part"] in args.parts]
 
 
 def parities(args: argparse.Namespace) -> Iterator[Job]:
     """A row for each environment."""
     for name in dict.fromkeys((*ENVIRONMENTS, *jaxvrp.registered())):
-        yield Job({"part": "parity", "what": name}, functools.partial(measured.parity, name, args.steps))
+        run = functools.partial(measured.parity, name, args.steps)
+        yield Job({"part": "parity", "what": name}, run, ahead=run)
+
+
+def commands(args: argparse.Namespace) -> Iterator[Job]:
+    """Training as users type it."""
+    for what, config in COMMANDS.items():
+        run = functools.partial(measured.first_command, config, args.further, args.row_seconds - LEAST_SECONDS)
+        yield Job({"part": "command", "what": what}, run)
 
 
 def simulations(args: argparse.Namespace) -> Iterator[Job]:
@@ -126,7 +153,7 @@ def simulations(args: argparse.Namespace) -> Iterator[Job]:
             run = functools.partial(
                 measured.simulation, "truck_drone", {**small, "observation": seen}, batch, args.steps
             )
-            yield Job({**row, "what": f"truck_drone (2, 3, 5), {seen}"}, run)
+            yield timed({**row, "what": f"truck_drone (2, 3, 5), {seen}"}, run)
         if place == 0:
             yield Job({**row, "what": "JaxMARL MPE spread"}, functools.partial(measured.peer, batch, args.steps))
             continue
@@ -134,7 +161,7 @@ def simulations(args: argparse.Namespace) -> Iterator[Job]:
             size = subject_of(name).sizes[0]
             parameters = subject_of(name).parameters(size)
             run = functools.partial(measured.simulation, name, parameters, batch, args.steps)
-            yield Job({**row, "what": f"{name} {size}"}, run)
+            yield timed({**row, "what": f"{name} {size}"}, run)
 
 
 def flags(args: argparse.Namespace) -> Iterator[Job]:
@@ -145,7 +172,7 @@ def flags(args: argparse.Namespace) -> Iterator[Job]:
         given = " ".join([os.environ.get("XLA_FLAGS", ""), *words]).strip()
         row = {"part": "flags", "what": what, "batch": batch, "flags": given, "unroll": unroll}
         run = functools.partial(measured.simulation, "truck_drone", small, batch, args.steps, unroll)
-        yield Job(row, run, {"XLA_FLAGS": given})
+        yield timed(row, run, {"XLA_FLAGS": given})
 
 
 def trainings(args: argparse.Namespace) -> Iterator[Job]:
@@ -155,20 +182,23 @@ def trainings(args: argparse.Namespace) -> Iterator[Job]:
     for num_envs, precision in (numbers[0], (largest, "bfloat16"), *numbers[1:], (largest, "float32")):
         for network in ("mlp", "gru", "attention"):
             row = {"part": "training", "what": f"{network}, {precision}", "batch": num_envs}
-            yield Job(row, functools.partial(measured.training, network, num_envs, precision))
+            yield timed(row, functools.partial(measured.training, network, num_envs, precision))
 
 
 class Table:
     """Rows as they are measured, and the file that always has all of them."""
 
-    def __init__(self, out: pathlib.Path, seconds: float, row_seconds: float, variables: Mapping[str, str]):
-        """All rows take `seconds` at most and one `row_seconds`; `variables` are of every process that measures."""
+    def __init__(self, args: argparse.Namespace, variables: Mapping[str, str]):
+        """`args` are those of the command line; `variables` are of every process that measures."""
+        out, seconds = args.out, args.seconds
         self.rows: list[Row] = []
-        self._row_seconds = row_seconds
+        self._row_seconds, self._processes = args.row_seconds, args.processes
+        self._programs = tempfile.TemporaryDirectory()  # what one process has compiled another one reads
         self._out, self._log, self._deadline = out, out.with_suffix(".log"), time.monotonic() + seconds
         self._log.unlink(missing_ok=True)
         # Two processes have the device at a time: none takes memory before it needs it.
-        self._variables = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", **variables}
+        programs = {"JAX_COMPILATION_CACHE_DIR": self._programs.name}
+        self._variables = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", **programs, **variables}
         self._shared = Worker(self._variables, self._log)
         self.header: Row = {}
 
@@ -190,17 +220,49 @@ class Table:
 
     def measure(self, every: Sequence[Job]) -> None:
         """Measure one row after another while there is time, and write the file after each."""
-        for job in measure.progress(every, "row"):
+        found = self._found_ahead(every) if self._processes else [{} for _ in every]
+        for job, ahead in measure.progress(list(zip(every, found, strict=True)), "row"):
             if self._left() < LEAST_SECONDS:
                 break
             start = time.monotonic()
-            found = self._measured(job)
-            self.rows.append({**job.row, **found, "seconds": time.monotonic() - start})
+            is_found = job.ahead is job.run and ahead
+            row = ahead if is_found else {**self._measured(job), **ahead}
+            self.rows.append({**job.row, **row, "seconds": time.monotonic() - start})
             write_json(self._out, {"machine": self.header, "rows_planned": len(every), "rows": self.rows})
+
+    def _found_ahead(self, every: Sequence[Job]) -> list[Row]:
+        """What processes side by side find in half of the time; a row that fails there is measured with the others."""
+        self._ahead_until = time.monotonic() + self._left() / 2
+        found: list[Row] = [{} for _ in every]
+        waiting = queue.SimpleQueue[int]()
+        for place, job in enumerate(every):
+            if job.ahead:
+                waiting.put(place)
+        with ThreadPoolExecutor(self._processes) as threads:
+            each = [threads.submit(self._find_ahead, every, waiting, found) for _ in range(self._processes)]
+        for thread in each:
+            thread.result()
+        return found
+
+    def _find_ahead(self, every: Sequence[Job], waiting: queue.SimpleQueue[int], found: list[Row]) -> None:
+        """Find what is waiting, in one process for all rows without variables."""
+        shared = Worker(self._variables, self._log)
+        while (left := self._ahead_until - time.monotonic()) > 0 and shared.is_alive:
+            try:
+                place = waiting.get_nowait()
+            except queue.Empty:
+                break
+            job = every[place]
+            alone = None if job.variables is None else Worker({**self._variables, **job.variables}, self._log)
+            found[place] = (alone or shared).call(job.ahead, left).result or {}
+            if alone:
+                alone.end()
+        shared.end()
 
     def end(self) -> None:
         """End what measures."""
         self._shared.end()
+        self._programs.cleanup()
 
     def _left(self) -> float:
         return self._deadline - time.monotonic()
@@ -272,7 +334,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         if getattr(args, name, None) is None:
             setattr(args, name, value)
     variables = fast_compilation.variables() if args.rehearse else {}
-    measured_table = Table(args.out, args.seconds, args.row_seconds, variables)
+    measured_table = Table(args, variables)
     every = jobs(args)
     try:
         measured_table.begin(["python", "-m", "benchmarks.device", *argv], args.platform)
@@ -298,6 +360,16 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--seconds", type=measure.seconds_option, default=520.0, help="after which it stops (default: 520)"
+    )
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    parser.add_argument(
+        "--processes",
+        type=int,
+        choices=range(MOST_PROCESSES + 1),
+        default=min(MOST_PROCESSES, cores // 2) if cores >= 4 else 0,
+        metavar="N",
+        help=f"that compile side by side before anything is timed, at most {MOST_PROCESSES} (default: half of the "
+        "cores, of four or more); 0: each program when its row comes",
     )
     parser.add_argument(
         "--out", type=measure.result_file, default="device.json", help="JSON file; a plot and a log are beside it"

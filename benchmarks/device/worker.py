@@ -6,11 +6,15 @@ import multiprocessing
 import os
 import pathlib
 import re
+import threading
 from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
 SPAWN = multiprocessing.get_context("spawn")
+
+STARTING = threading.Lock()
+"""Held while the environment variables are those of a new process."""
 
 LONGEST = 300
 """Characters of a reason."""
@@ -30,13 +34,14 @@ class Worker:
         self._log, self._logged = log, log.stat().st_size if log.exists() else 0
         self._pipe, theirs = SPAWN.Pipe()
         self._process = SPAWN.Process(target=_serve, args=(theirs, log), daemon=True)
-        before = dict(os.environ)
-        os.environ.update(variables)  # a process takes over what there is when it starts
-        try:
-            self._process.start()
-        finally:
-            os.environ.clear()
-            os.environ.update(before)
+        with STARTING:
+            before = dict(os.environ)
+            os.environ.update(variables)  # a process takes over what there is when it starts
+            try:
+                self._process.start()
+            finally:
+                os.environ.clear()
+                os.environ.update(before)
         theirs.close()
 
     @property
