@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import jax
 import jax.numpy as jnp
 
 FEW = 128
-"""Numbers of a table that a GPU reads whole, where one row is asked for."""
+"""Numbers of a table that a GPU reads whole, for each row that is asked for."""
+
+READ = 512
+"""Most numbers that it reads so for all rows; a gather takes it a second kernel, but reads no more than it needs."""
 
 LONG = 1024
 """Numbers of a row that a GPU writes by itself."""
@@ -18,21 +22,25 @@ def rows_at(table: jax.Array, index: jax.Array) -> jax.Array:
     """`table[index]`, `[*I, ...]` of a small table `[N, ...]`, for indices `i32[*I]` within it.
 
     On a TPU every row is read and all but one are dropped: what a gather by batched indices reads has a minor axis of
-    few numbers, which a TPU pads to 128. A GPU does so with up to `FEW` numbers, to start fewer kernels.
+    few numbers, which a TPU pads to 128. A GPU does so with few numbers, to start fewer kernels.
     """
-    elsewhere = _selected if math.prod(jnp.shape(table)) <= FEW else _gathered
-    return jax.lax.platform_dependent(table, index, cpu=_gathered, tpu=_selected, default=elsewhere)
+    numbers = math.prod(jnp.shape(table))
+    is_little = numbers <= FEW and numbers * jnp.size(index) <= READ
+    on_gpu = functools.partial(_selected, axis=0) if is_little else _gathered
+    on_tpu = functools.partial(_selected, axis=jnp.ndim(index))
+    return jax.lax.platform_dependent(table, index, cpu=_gathered, tpu=on_tpu, default=on_gpu)
 
 
 def _gathered(table: jax.Array, index: jax.Array) -> jax.Array:
     return table[index]
 
 
-def _selected(table: jax.Array, index: jax.Array) -> jax.Array:
-    axis = jnp.ndim(index)
-    is_row = jnp.expand_dims(index, axis) == jnp.arange(table.shape[0], dtype=jnp.int32)
-    kept = jnp.where(jnp.expand_dims(is_row, range(axis + 1, axis + table.ndim)), table, jnp.zeros((), table.dtype))
-    return kept.any(axis=axis) if table.dtype == bool else kept.sum(axis=axis, dtype=table.dtype)
+def _selected(table: jax.Array, index: jax.Array, axis: int) -> jax.Array:
+    """By comparing with the number of every row, on this axis among those of the index."""
+    behind = jnp.ndim(index) - axis
+    is_row = jnp.expand_dims(index, axis) == jnp.arange(table.shape[0], dtype=jnp.int32).reshape(-1, *(1,) * behind)
+    rows = jnp.expand_dims(table, range(1, 1 + behind))
+    return _sum_of(rows, jnp.expand_dims(is_row, range(is_row.ndim, rows.ndim + axis)), axis)
 
 
 def entry_at(table: jax.Array, *index: jax.Array) -> jax.Array:
@@ -71,7 +79,8 @@ def _gathered_within(values: jax.Array, index: jax.Array) -> jax.Array:
 
 
 def _selected_entries(values: jax.Array, index: jax.Array) -> jax.Array:
-    return _sum_of(values[..., None, :], index)
+    is_entry = index[..., None, :] == jnp.arange(values.shape[-1], dtype=jnp.int32)[:, None]
+    return _sum_of(values[..., None], is_entry, axis=-2)
 
 
 def _gathered_columns(values: jax.Array, index: jax.Array) -> jax.Array:
@@ -79,12 +88,18 @@ def _gathered_columns(values: jax.Array, index: jax.Array) -> jax.Array:
 
 
 def _selected_columns(values: jax.Array, index: jax.Array) -> jax.Array:
-    return _sum_of(values.reshape(*values.shape[:-1], *(1,) * jnp.ndim(index), values.shape[-1]), index)
+    number = jnp.arange(values.shape[-1], dtype=jnp.int32)
+    columns, number = (numbers.reshape(*numbers.shape, *(1,) * jnp.ndim(index)) for numbers in (values, number))
+    return _sum_of(columns, number == index, axis=values.ndim - 1)
 
 
-def _sum_of(values: jax.Array, index: jax.Array) -> jax.Array:
-    is_entry = index[..., None] == jnp.arange(values.shape[-1], dtype=jnp.int32)
-    return jnp.where(is_entry, values, jnp.zeros((), values.dtype)).sum(axis=-1, dtype=values.dtype)
+def _sum_of(values: jax.Array, is_chosen: jax.Array, axis: int) -> jax.Array:
+    """The sum of those chosen along an axis, the last one only where none is behind it.
+
+    A GPU sums along a last axis of a few numbers, a power of two, by a warp for each sum.
+    """
+    kept = jnp.where(is_chosen, values, jnp.zeros((), values.dtype))
+    return kept.any(axis=axis) if values.dtype == bool else kept.sum(axis=axis, dtype=values.dtype)
 
 
 def count_until(ascending: jax.Array, bound: jax.Array) -> jax.Array:

@@ -7,6 +7,12 @@ import pytest
 
 from jaxvrp import rows
 
+SELECTED = (
+    lambda table, index: rows._selected(table, index, axis=0),
+    lambda table, index: rows._selected(table, index, axis=np.ndim(index)),
+)
+"""As on a GPU, and as on a TPU."""
+
 TABLES = {
     "times without end": np.array([0.0, np.inf, -3.5, 1e12], np.float32),
     "places": np.array([[1, -2], [np.pi, 0], [-np.inf, 5e-12]], np.float32),
@@ -19,7 +25,7 @@ TABLES = {
 def test_both_forms_give_the_row_to_the_last_bit(name):
     table = jnp.asarray(TABLES[name])
     for index, expected in enumerate(TABLES[name]):
-        for form in (rows.rows_at, rows._selected, rows._gathered):
+        for form in (rows.rows_at, *SELECTED, rows._gathered):
             found = form(table, jnp.int32(index))
             assert found.dtype == table.dtype
             np.testing.assert_array_equal(found, expected)
@@ -28,13 +34,17 @@ def test_both_forms_give_the_row_to_the_last_bit(name):
 @pytest.mark.parametrize("name", TABLES)
 def test_both_forms_give_rows_in_the_shape_of_the_indices(name):
     table, index = TABLES[name], np.array([[0], [2]], np.int32)
-    for form in (rows.rows_at, rows._selected, rows._gathered):
+    for form in (rows.rows_at, *SELECTED, rows._gathered):
         np.testing.assert_array_equal(form(jnp.asarray(table), jnp.asarray(index)), table[index])
 
 
-@pytest.mark.parametrize(("num_rows", "gathering"), [(3, {"cpu"}), (rows.FEW, {"cpu", "cuda"})])
-def test_a_tpu_gathers_nothing_and_a_gpu_from_large_tables_alone(num_rows, gathering):
-    batch = jax.ShapeDtypeStruct((8, num_rows, 2), jnp.float32), jax.ShapeDtypeStruct((8,), jnp.int32)
+@pytest.mark.parametrize(
+    ("num_rows", "num_indices", "gathering"),
+    [(3, 1, {"cpu"}), (rows.FEW, 1, {"cpu", "cuda"}), (3, 1 + rows.READ // 6, {"cpu", "cuda"})],
+)
+def test_a_tpu_gathers_nothing_and_a_gpu_where_much_would_be_read(num_rows, num_indices, gathering):
+    shapes = ((8, num_rows, 2), jnp.float32), ((8, num_indices), jnp.int32)
+    batch = [jax.ShapeDtypeStruct(*shape) for shape in shapes]
     program = jax.jit(jax.vmap(rows.rows_at)).trace(*batch)
     text = {name: program.lower(lowering_platforms=(name,)).as_text() for name in ("cpu", "cuda", "tpu")}
     assert {name for name in text if "stablehlo.gather" in text[name]} == gathering

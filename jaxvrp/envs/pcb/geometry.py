@@ -188,7 +188,10 @@ def _most(a: jax.Array, b: jax.Array | float) -> jax.Array:
 
 @functools.lru_cache(maxsize=8)
 def _inverse_rays(rays: int) -> np.ndarray:
-    """`f32[2, 8 · rays]`: inverse components of the directions, sector by sector; quarter turns map them exactly."""
+    """`f32[2, rays · 8]`: inverse components of the directions, the first ray of all sectors, then the second.
+
+    Quarter turns map them exactly.
+    """
     if rays < 1:
         raise ValueError(f"rays={rays}: a sector needs at least 1 ray.")
     angle = np.deg2rad((np.arange(2 * rays) + 0.5) / rays * 45 - 22.5)
@@ -198,11 +201,12 @@ def _inverse_rays(rays: int) -> np.ndarray:
     inverse_y = 1 / np.where(np.abs(y) < _TINY, _TINY, y)
     first_components = np.concatenate([inverse_x, inverse_y, -inverse_x, -inverse_y])
     second_components = np.concatenate([inverse_y, -inverse_x, -inverse_y, inverse_x])
-    return np.stack([first_components, second_components]).astype(np.float32)
+    by_sector = np.stack([first_components, second_components]).reshape(2, SECTORS, rays)
+    return by_sector.swapaxes(1, 2).reshape(2, -1).astype(np.float32)
 
 
 def _slabs(offset: jax.Array, half: jax.Array, rays: int) -> tuple[jax.Array, jax.Array]:
-    """Distances (`f32[..., 8 · rays]`) where rays from the origin enter and leave rectangles; enter > leave: a miss."""
+    """Distances (`f32[..., rays · 8]`) where rays from the origin enter and leave rectangles; enter > leave: a miss."""
     inverse_x, inverse_y = _inverse_rays(rays)
     x, y = offset[..., 0, None] * inverse_x, offset[..., 1, None] * inverse_y
     half_x, half_y = half[..., 0, None] * np.abs(inverse_x), half[..., 1, None] * np.abs(inverse_y)
@@ -256,17 +260,18 @@ def _shares(
     """Sums over the rays of the squared intervals: `starts`, `ends` of parts, sorted, all `f32[K]`.
 
     Free intervals lie between the k-th end and the (k+1)-th start, so ends and starts are sorted separately. The sum
-    over rays is one reduction of all four at once; separate ones would each sort again.
+    over rays is one reduction of all four at once; separate ones would each sort again. It is not along the last axis:
+    a GPU would take a warp for each sum of a few numbers.
     """
     begins, ends = [enter, *ends], [*starts, leave]
     free: Any = sum(_most(b - a, 0.0) for a, b in zip(begins, ends, strict=True))
     free_body: Any = sum(_most(_least(b, body) - a, 0.0) for a, b in zip(begins, ends, strict=True))
     on_board = _most(_least(leave, body) - enter, 0.0)
     blocked, body_blocked, body_outside, whole_body = jax.lax.reduce(
-        tuple(length.reshape(SECTORS, rays) for length in (1 - free, body - free_body, body - on_board, body)),
+        tuple(length.reshape(rays, SECTORS) for length in (1 - free, body - free_body, body - on_board, body)),
         (np.float32(0),) * 4,
         lambda sums, terms: tuple(total + term for total, term in zip(sums, terms, strict=True)),
-        dimensions=(1,),
+        dimensions=(0,),
     )
     whole_body = _most(whole_body, _TINY)
     return SectorShares(

@@ -115,12 +115,13 @@ def _hpwl_by_segments(place: jax.Array, net: jax.Array, num_nets: int) -> jax.Ar
 
 def _hpwl_compared(place: jax.Array, net: jax.Array, num_nets: int) -> jax.Array:
     """The same, by comparing every pad with every net: an accelerator adds to segments one by one, in two kernels."""
-    on_net = net == jnp.arange(num_nets, dtype=jnp.int32)[:, None]
-    x, y = place[:, 0], place[:, 1]
+    # Pads down: along them, as the last axis, a GPU would take a warp for each net.
+    on_net = net[:, None] == jnp.arange(num_nets, dtype=jnp.int32)
+    x, y = place[:, :1], place[:, 1:]
     ends = tuple(jnp.where(on_net, end, -jnp.inf) for end in (x, y, -x, -y))
     nothing = (np.float32(-np.inf),) * len(ends)
     right, bottom, left, top = jax.lax.reduce(
-        ends, nothing, lambda most, end: tuple(map(jax.lax.max, most, end)), dimensions=(1,)
+        ends, nothing, lambda most, end: tuple(map(jax.lax.max, most, end)), dimensions=(0,)
     )
     return jnp.where(jnp.isfinite(right), (right + left) + (bottom + top), 0.0)
 
