@@ -26,7 +26,7 @@ import json
 import pathlib
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jaxvrp
@@ -251,10 +251,10 @@ def result_table(selection: str) -> list[Row]:
     return [head, *(by_name[name] for name in chosen.split(" | "))]
 
 
-def _measured(result: Any) -> str:
-    """Where and when, for figures that are another machine's on another day."""
+def _measured(result: Any, where: str | None = None) -> str:
+    """Where and when, for figures that are another machine's on another day; where: by default its CPU."""
     cpu = re.sub(r"\(R\)| Processor", "", result["machine"]["cpu"])
-    return f"({cpu}, {result['machine']['date'][:10]})"
+    return f"({where or cpu}, {result['machine']['date'][:10]})"
 
 
 def _throughput(result: Any, choice: str) -> list[Row]:
@@ -339,7 +339,33 @@ def _compiled(result: Any, choice: str) -> list[Row]:
     return rows
 
 
+def _device(result: Any, choice: str) -> list[Row]:
+    """The part `choice`: rates by number of environments, or each row by itself."""
+    rows = [row for row in result["rows"] if row["part"] == choice and "error" not in row]
+    title = f"{choice} {_measured(result, result['machine']['driver'].partition(',')[0])}"
+    if choice in ("steps", "training"):
+        batches = sorted({row["batch"] for row in rows})
+        rates = {(row["what"], row["batch"]): rate(row["steps_per_second"]) for row in rows}
+        names = dict.fromkeys(row["what"] for row in rows)
+        return [
+            [title, *map(str, batches)],
+            *([name, *(rates.get((name, batch), "-") for batch in batches)] for name in names),
+        ]
+    figures: dict[str, Callable[[Row], Row]] = {
+        "parity": lambda row: [f"{row['share_as_on_cpu']:.1%}", f"{row['largest_difference']:.1g}"],
+        "flags": lambda row: [rate(row["steps_per_second"]), f"{row['compile_seconds']:.1f}"],
+        "command": lambda row: [f"{row['command_seconds']:.0f}", f"{row['figures']['policy']['return']:.1f}"],
+    }
+    heads = {
+        "parity": ["environments", "largest difference"],
+        "flags": ["steps/s", "compile s"],
+        "command": ["s", "return"],
+    }
+    return [[title, *heads[choice]], *([row["what"], *figures[choice](row)] for row in rows)]
+
+
 RESULT_TABLES = {
+    "device": _device,
     "compiled": _compiled,
     "throughput": _throughput,
     "training": _training,

@@ -343,7 +343,25 @@ def compiled_rows(result, choice):
             yield [f"`{program}`", *counts, *(f"{each:.0f}" for each in least)]
 
 
+def device_rows(result, choice):
+    rows = [row for row in result["rows"] if row["part"] == choice]
+    batches = sorted({row.get("batch", 0) for row in rows})
+    for what in dict.fromkeys(row["what"] for row in rows):
+        here = {row.get("batch", 0): row for row in rows if row["what"] == what}
+        if choice in ("steps", "training"):
+            yield [what, *(rate(here[batch]["steps_per_second"]) if batch in here else "-" for batch in batches)]
+            continue
+        (row,) = here.values()
+        if choice == "parity":
+            yield [what, f"{100 * row['share_as_on_cpu']:.1f}%", f"{row['largest_difference']:.1g}"]
+        elif choice == "flags":
+            yield [what, rate(row["steps_per_second"]), f"{row['compile_seconds']:.1f}"]
+        else:
+            yield [what, f"{row['command_seconds']:.0f}", f"{row['figures']['policy']['return']:.1f}"]
+
+
 KINDS = {
+    "device": device_rows,
     "compiled": compiled_rows,
     "throughput": throughput_rows,
     "training": training_rows,

@@ -234,27 +234,26 @@ class Table:
         """What processes side by side find in half of the time; a row that fails there is measured with the others."""
         self._ahead_until = time.monotonic() + self._left() / 2
         found: list[Row] = [{} for _ in every]
-        waiting = queue.SimpleQueue[int]()
-        for place, job in enumerate(every):
+        waiting = queue.SimpleQueue[tuple[Job, Callable[[], Row], Row]]()
+        for job, row in zip(every, found, strict=True):
             if job.ahead:
-                waiting.put(place)
+                waiting.put((job, job.ahead, row))
         with ThreadPoolExecutor(self._processes) as threads:
-            each = [threads.submit(self._find_ahead, every, waiting, found) for _ in range(self._processes)]
+            each = [threads.submit(self._find_ahead, waiting) for _ in range(self._processes)]
         for thread in each:
             thread.result()
         return found
 
-    def _find_ahead(self, every: Sequence[Job], waiting: queue.SimpleQueue[int], found: list[Row]) -> None:
-        """Find what is waiting, in one process for all rows without variables."""
+    def _find_ahead(self, waiting: queue.SimpleQueue[tuple[Job, Callable[[], Row], Row]]) -> None:
+        """Add to the rows that wait what is found ahead, in one process for all of them without variables."""
         shared = Worker(self._variables, self._log)
         while (left := self._ahead_until - time.monotonic()) > 0 and shared.is_alive:
             try:
-                place = waiting.get_nowait()
+                job, ahead, row = waiting.get_nowait()
             except queue.Empty:
                 break
-            job = every[place]
             alone = None if job.variables is None else Worker({**self._variables, **job.variables}, self._log)
-            found[place] = (alone or shared).call(job.ahead, left).result or {}
+            row.update((alone or shared).call(ahead, left).result or {})
             if alone:
                 alone.end()
         shared.end()

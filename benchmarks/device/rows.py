@@ -106,12 +106,19 @@ def timed(build: Callable[[], Program]) -> Row:
     """Steps per second of the program that `build` compiles, and its memory."""
     program = build()
     rate = speed(program.call, program.steps)
-    return {"steps_per_second": rate, "compile_seconds": program.compile_seconds, **_peaks(program.compiled)}
+    most, whose = measure.peak_memory()
+    return {"steps_per_second": rate, **_compilation(program), "peak_memory_bytes": most, "memory_of": whose}
 
 
 def compiled(build: Callable[[], Program]) -> Row:
     """How long the compilation takes; the program is then in JAX's cache of programs, for `timed`."""
-    return {"compile_seconds": build().compile_seconds}
+    return _compilation(build())
+
+
+def _compilation(program: Program) -> Row:
+    """Its seconds, and the most bytes that the program holds, by its compiler: none tells of a program of the cache."""
+    most = getattr(program.compiled.memory_analysis(), "peak_memory_in_bytes", None)
+    return {"compile_seconds": program.compile_seconds, "program_bytes": most or None}
 
 
 def simulation(name: str, parameters: dict[str, Any], batch: int, steps: int, unroll: int = 1) -> Program:
@@ -147,10 +154,3 @@ def first_command(config: str, further: Sequence[str], most_seconds: float) -> R
         _, seconds = measure.seconds_of(lambda: subprocess.run(command, check=True, timeout=most_seconds, env=fresh))
         figures = json.loads((run / "summary.json").read_text(encoding="utf-8"))
     return {"command_seconds": seconds.wall, "figures": figures}
-
-
-def _peaks(compiled: Any) -> Row:
-    """Most bytes that a program holds, by its compiler, and that its process has held so far."""
-    of_process, whose = measure.peak_memory()
-    of_program = getattr(compiled.memory_analysis(), "peak_memory_in_bytes", None)  # not all compilers tell
-    return {"program_bytes": of_program, "peak_memory_bytes": of_process, "memory_of": whose}

@@ -41,6 +41,15 @@ def rate():
     return {"steps_per_second": 1e6, "compile_seconds": 1.0, "program_bytes": 2**20, "peak_memory_bytes": None}
 
 
+def once(path):
+    path.touch(exist_ok=False)
+    return {"note": "ran"}
+
+
+def compiled():
+    return {"compile_seconds": 7.0}
+
+
 @pytest.fixture
 def table_of(out, monkeypatch):
     """`table_of(jobs, *options)`: the file that a call with these rows writes."""
@@ -123,5 +132,25 @@ def test_rows_are_of_every_part():
 def test_a_row_of_each_part_is_measured():
     assert measured.parity("darp", 3)["share_as_on_cpu"] == 1.0
     small = {"num_drones": 1, "num_customers": 1, "num_route_nodes": 1}
-    assert measured.simulation("truck_drone", small, 2, 2, unroll=2)["steps_per_second"] > 0
-    assert measured.training("mlp", 8, "bfloat16")["steps_per_second"] > 0
+    for build in (
+        functools.partial(measured.simulation, "truck_drone", small, 2, 2, unroll=2),
+        functools.partial(measured.training, "mlp", 8, "bfloat16"),
+    ):
+        row = measured.timed(build)
+        assert row["steps_per_second"] > 0 and row["compile_seconds"] > 0
+
+
+def test_what_is_found_ahead_is_kept_and_what_is_not_timed_does_not_run_again(table_of, tmp_path):
+    """Two processes compile; a row that fails there is measured with the others, and says why there."""
+    whole = functools.partial(once, tmp_path / "ran")
+    jobs = [
+        job("compiled", rate, ahead=compiled),
+        job("whole", whole, ahead=whole),
+        job("fails", fails, ahead=fails),
+        job("alone", functools.partial(variable, "TESTED"), ahead=compiled, variables={"TESTED": "alone"}),
+    ]
+    first, second, third, fourth = table_of(jobs, "--processes", "2")["rows"]
+    assert (first["compile_seconds"], first["steps_per_second"]) == (7.0, 1e6)
+    assert second["note"] == "ran"
+    assert third["error"] == "MemoryError: out of memory and more"
+    assert (fourth["compile_seconds"], fourth["note"]) == (7.0, "alone")
