@@ -165,7 +165,10 @@ def simulations(args: argparse.Namespace) -> Iterator[Job]:
 
 
 def flags(args: argparse.Namespace) -> Iterator[Job]:
-    """One program under flags of its compiler, which are read when a process starts."""
+    """Two programs under flags of the compiler, which are read when a process starts.
+
+    A step of the main job has a loop of its own, until something happens.
+    """
     small = {**subject_of("truck_drone").parameters((2, 3, 5)), "observation": "entities"}
     batch = min(FLAGS_BATCH, max(args.batches))
     for what, (words, unroll) in FLAGS.items():
@@ -173,6 +176,10 @@ def flags(args: argparse.Namespace) -> Iterator[Job]:
         row = {"part": "flags", "what": what, "batch": batch, "flags": given, "unroll": unroll}
         run = functools.partial(measured.simulation, "truck_drone", small, batch, args.steps, unroll)
         yield timed(row, run, {"XLA_FLAGS": given})
+        if unroll == 1:
+            config = COMMANDS["the README's first"]
+            main_job = {"part": "flags", "what": f"main job: {what}", "flags": given}
+            yield timed(main_job, functools.partial(measured.updates, config), {"XLA_FLAGS": given})
 
 
 def trainings(args: argparse.Namespace) -> Iterator[Job]:

@@ -27,6 +27,7 @@ from benchmarks.training import Learning
 from jaxvrp import VecEnv
 from jaxvrp.actor import RandomActor
 from jaxvrp.io.messages import installing
+from train import parse
 from train.on_policy.config import PPOConfig
 
 Row = dict[str, Any]
@@ -134,6 +135,14 @@ def training(network: str, num_envs: int, precision: str) -> Program:
     with jax.default_matmul_precision(PRECISIONS[precision]):
         learning = Learning(PPOConfig(env=env, network=network, num_envs=num_envs, log_interval=1, num_devices=1))
         program, seconds = measure.seconds_of(learning.compile)
+    return Program(learning.chunk, learning.steps, program, seconds.wall)
+
+
+def updates(config: str) -> Program:
+    """MAPPO by a shipped configuration, as many updates as between two lines of its log."""
+    words = ["--config", config, "--num_devices", "1"]
+    learning = Learning(parse(PPOConfig, words, prog="benchmarks.device", description="").config)
+    program, seconds = measure.seconds_of(learning.compile)
     return Program(learning.chunk, learning.steps, program, seconds.wall)
 
 
