@@ -8,6 +8,7 @@ the program then waits for ever.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import pathlib
 import secrets
@@ -49,7 +50,7 @@ class EventFile:
         The configuration is for its page of hyperparameters (HPARAMS).
         """
         parameters = {
-            name: value if isinstance(value, bool | int | float) else as_typed(value)
+            name: value if isinstance(value, bool | int | float) and math.isfinite(value) else as_typed(value)
             for name, value in flat(dict(configuration)).items()
         }
         folder.mkdir(exist_ok=True)

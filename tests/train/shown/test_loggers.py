@@ -24,7 +24,7 @@ from train.shown import loggers
 from train.shown.loggers import check_loggers, open_loggers
 
 CONFIGURATION = {"algorithm": "mappo", "env": {"name": "darp", "num_nodes": 4}, "gamma": 0.5, "hidden_sizes": [8, 8]}
-CONFIGURATION |= {"lr_decay": True, "start_from": None}
+CONFIGURATION |= {"lr_decay": True, "start_from": None, "most": float("inf")}
 
 needs_wandb = pytest.mark.skipif(
     importlib.util.find_spec("wandb") is None, reason="needs the extra wandb: pip install -e '.[wandb]'"
@@ -82,14 +82,16 @@ def hyperparameters(folder):
     return told
 
 
-def test_tensorboard_shows_the_configuration_beside_figures(tmp_path):
+def test_tensorboard_shows_the_configuration_beside_figures(tmp_path, caplog):
     write(tmp_path, ["tensorboard"], [1])
     told = hyperparameters(tmp_path)
     keys = told["session_start_info"].session_start_info.hparams
     assert keys["gamma"].number_value == 0.5
     assert keys["lr_decay"].bool_value is True
     assert keys["env.num_nodes"].number_value == 4
-    assert {name: keys[name].string_value for name in ("algorithm", "env.name", "hidden_sizes", "start_from")} == {
+    words = ("algorithm", "env.name", "hidden_sizes", "start_from", "most")
+    assert {name: keys[name].string_value for name in words} == {
+        "most": "inf",
         "algorithm": "mappo",
         "env.name": "darp",
         "hidden_sizes": "[8, 8]",
@@ -98,6 +100,7 @@ def test_tensorboard_shows_the_configuration_beside_figures(tmp_path):
     metrics = {info.name.tag for info in told["experiment"].experiment.metric_infos}
     assert metrics == {"eval/return", "episode/return"}
     assert told["session_end_info"].session_end_info.status == 1, "SUCCESS, in the protocol of TensorBoard"
+    assert not caplog.records, "a number without end is no error"
 
 
 def test_tensorboard_is_not_told_that_a_run_ended_which_stopped(tmp_path):
