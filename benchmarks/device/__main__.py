@@ -4,11 +4,11 @@ python -m benchmarks.device --out device.json
 python -m benchmarks.device --rehearse --seconds 120 --out trial.json    # tiny, on a CPU; a row that fails is status 1
 
 Whatever JAX finds is measured, one row after another, the most important first: whether steps are those of this
-machine's CPU, random play by batch, flags of the compiler, training, a peer on the same device if it is installed, and
-two training commands. Where there are four cores or more, programs are compiled before, several at once. After each row
-the file is written anew. A row that fails, or takes too long, says so, and the next follows; `device.log` beside the
-file has all that libraries say. `--platform gpu` refuses to measure a CPU, which is what JAX finds where a GPU does not
-start.
+machine's CPU, random play by batch, flags of the compiler, training, kernels by time, a peer on the same device if it
+is installed, and two training commands. Where there are four cores or more, programs are compiled before, several at
+once. After each row the file is written anew. A row that fails, or takes too long, says so, and the next follows;
+`device.log` beside the file has all that libraries say. `--platform gpu` refuses to measure a CPU, which is what JAX
+finds where a GPU does not start.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import jaxvrp
 from benchmarks import fast_compilation, measure
+from benchmarks.device import kernels
 from benchmarks.device import rows as measured
 from benchmarks.device.rows import Row
 from benchmarks.device.worker import Worker
@@ -37,7 +38,7 @@ from jaxvrp.io.messages import cut
 from jaxvrp.io.whole_files import write_json
 from train import aligned, entry
 
-PARTS = ("parity", "steps", "flags", "training", "command")
+PARTS = ("parity", "steps", "flags", "training", "kernels", "command")
 """Of the table, in its order."""
 
 LEAST_SECONDS = 10.0
@@ -123,7 +124,7 @@ def timed(row: Row, build: Callable[[], measured.Program], variables: Mapping[st
 def jobs(args: argparse.Namespace) -> list[Job]:
     """All rows; some of each part in turn, so that every part has some if time is short."""
     steps = simulations(args)
-    parts = (parities(args), steps, flags(args), trainings(args), steps)
+    parts = (parities(args), steps, flags(args), trainings(args), traces(args), steps)
     every = [job for in_turn in itertools.zip_longest(*parts) for job in in_turn if job]
     every[COMMAND_PLACE:COMMAND_PLACE] = commands(args)
     return [job for job in every if job.row["part"] in args.parts]
@@ -190,6 +191,19 @@ def trainings(args: argparse.Namespace) -> Iterator[Job]:
         for network in ("mlp", "gru", "attention"):
             row = {"part": "training", "what": f"{network}, {precision}", "batch": num_envs}
             yield timed(row, functools.partial(measured.training, network, num_envs, precision))
+
+
+def traces(args: argparse.Namespace) -> Iterator[Job]:
+    """Kernels of programs that other rows time, the largest batch of each environment but one."""
+    batch = sorted(args.batches)[-2]
+    for name in ENVIRONMENTS:
+        parameters = subject_of(name).parameters(subject_of(name).sizes[0])
+        build = functools.partial(measured.simulation, name, parameters, batch, args.steps)
+        yield Job({"part": "kernels", "what": name, "batch": batch}, functools.partial(kernels.kernels, build))
+    for network in ("attention", "mlp"):
+        build = functools.partial(measured.training, network, min(args.num_envs), "as it comes")
+        row = {"part": "kernels", "what": f"training {network}", "batch": min(args.num_envs)}
+        yield Job(row, functools.partial(kernels.kernels, build))
 
 
 class Table:
@@ -329,6 +343,9 @@ def _note(row: Row) -> str:
         return f"{row['share_as_on_cpu']:.1%} as on the CPU"
     if "command_seconds" in row:
         return f"{row['command_seconds']:.1f} s"
+    if "kernels" in row:
+        first = row["kernels"][0]
+        return f"busy {row['busy']:.0%}; {first['us'] / row['us']:.0%} in {cut(first['kernel'], 50)}"
     return cut(str(row.get("error") or row.get("note") or ""), 80)
 
 

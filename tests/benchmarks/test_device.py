@@ -12,6 +12,7 @@ import pytest
 from benchmarks.device import __main__ as command
 from benchmarks.device import rows as measured
 from benchmarks.device.__main__ import Job
+from benchmarks.device.kernels import kernels, kernels_of
 from jaxvrp.io.command_line import UserError
 
 
@@ -154,3 +155,25 @@ def test_what_is_found_ahead_is_kept_and_what_is_not_timed_does_not_run_again(ta
     assert second["note"] == "ran"
     assert third["error"] == "MemoryError: out of memory and more"
     assert (fourth["compile_seconds"], fourth["note"]) == (7.0, "alone")
+
+
+def test_kernels_are_those_of_the_streams_of_a_gpu():
+    def named(what, pid, tid, name):
+        return {"ph": "M", "name": what, "pid": pid, "tid": tid, "args": {"name": name}}
+
+    def ran(name, start, duration, tid=7):
+        return {"ph": "X", "name": name, "pid": 1, "tid": tid, "ts": start, "dur": duration}
+
+    events = [ran("sum", 0.0, 2.0), ran("copy", 3.0, 1.0), ran("sum", 6.0, 4.0), ran("python", 0.0, 90.0, tid=8), {}]
+    lanes = [named("thread_name", 1, 7, "Stream #14(Compute)"), named("thread_name", 1, 8, "python3")]
+    found = kernels_of([*events, *lanes])
+    assert found["kernels"] == [{"kernel": "sum", "calls": 2, "us": 6.0}, {"kernel": "copy", "calls": 1, "us": 1.0}]
+    assert (found["us"], found["busy"]) == (10.0, 0.7)
+    assert kernels_of([lanes[1], events[3]]) == {"note": "the profiler tells of no kernels"}
+
+
+@pytest.mark.slow
+def test_a_program_is_traced_where_no_gpu_tells_of_kernels():
+    small = {"num_drones": 1, "num_customers": 1, "num_route_nodes": 1}
+    build = functools.partial(measured.simulation, "truck_drone", small, 2, 2)
+    assert kernels(build) == {"note": "the profiler tells of no kernels"}
