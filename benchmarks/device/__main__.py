@@ -195,7 +195,10 @@ def trainings(args: argparse.Namespace) -> Iterator[Job]:
 
 def traces(args: argparse.Namespace) -> Iterator[Job]:
     """Kernels of programs that other rows time, the largest batch of each environment but one."""
-    batch = sorted(args.batches)[-2]
+    batch = sorted(args.batches)[-2:][0]
+    for config in COMMANDS.values():
+        build = functools.partial(measured.updates, config)
+        yield Job({"part": "kernels", "what": f"updates of {config}"}, functools.partial(kernels.kernels, build))
     for name in ENVIRONMENTS:
         parameters = subject_of(name).parameters(subject_of(name).sizes[0])
         build = functools.partial(measured.simulation, name, parameters, batch, args.steps)
