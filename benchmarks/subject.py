@@ -87,3 +87,9 @@ def subject_of(env: str) -> Subject:
 def choose(rng: np.random.Generator, mask: np.ndarray) -> np.ndarray:
     """Uniform over the legal actions, `i64[agents]`, by `bool[agents, actions]`; of several ways the fastest here."""
     return np.argmax(mask * rng.random(mask.shape), axis=1)
+
+
+def parameters_of(env: str) -> dict[str, Any]:
+    """The parameters of an environment of its first size, by keyword of its factory."""
+    subject = subject_of(env)
+    return subject.parameters(subject.sizes[0])

@@ -18,6 +18,7 @@ from flax import struct
 
 from jaxvrp import fields
 from jaxvrp.actions import checked_action, judge, no_action
+from jaxvrp.rows import where_leading
 from jaxvrp.spaces import ByKind, ByRole, EntityKind, Role
 
 State = Any
@@ -92,10 +93,7 @@ def select(condition: jax.Array, on_true: Tree, on_false: Tree) -> Tree:
     """
 
     def pick(a: jax.Array, b: jax.Array) -> jax.Array:
-        if a is b:
-            return a
-        shaped = condition.reshape(condition.shape + (1,) * (jnp.ndim(a) - condition.ndim))
-        return jnp.where(shaped, a, b)
+        return a if a is b else where_leading(condition, a, b)
 
     return jax.tree.map(pick, on_true, on_false)
 

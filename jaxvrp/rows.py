@@ -128,8 +128,14 @@ def rows_replaced(rows: jax.Array, new: jax.Array, is_new: jax.Array) -> jax.Arr
     return jax.lax.platform_dependent(rows, new, is_new, cpu=_chosen, tpu=_chosen, default=_overwritten)
 
 
+def where_leading(condition: jax.Array, on_true: jax.Array, on_false: jax.Array) -> jax.Array:
+    """`where` with a condition on the leading axes."""
+    behind = (1,) * (jnp.ndim(on_true) - condition.ndim)
+    return jnp.where(condition.reshape(condition.shape + behind), on_true, on_false)
+
+
 def _chosen(rows: jax.Array, new: jax.Array, is_new: jax.Array) -> jax.Array:
-    return jnp.where(is_new.reshape(-1, *(1,) * (rows.ndim - 1)), new, rows)
+    return where_leading(is_new, new, rows)
 
 
 def _overwritten(rows: jax.Array, new: jax.Array, is_new: jax.Array) -> jax.Array:

@@ -13,7 +13,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import jaxvrp
-from benchmarks.subject import subject_of
+from benchmarks.subject import parameters_of
 from benchmarks.throughput import RandomPlay
 from jaxvrp import Environment, VecEnv
 from jaxvrp.entities import PARAMETER
@@ -55,12 +55,6 @@ def all_programs(batch: int) -> Iterator[Program]:
     yield from network_programs()
 
 
-def parameters_of(name: str) -> dict[str, Any]:
-    """Those of an environment of its first size."""
-    subject = subject_of(name)
-    return subject.parameters(subject.sizes[0])
-
-
 def environment_programs(name: str, environment: str, parameters: dict[str, Any], batch: int) -> Iterator[Program]:
     """Random play, with flat observations and with entities where there are both; a step; a reset."""
     env = jaxvrp.make(environment, **parameters)
@@ -77,7 +71,7 @@ def environment_programs(name: str, environment: str, parameters: dict[str, Any]
 def learner_programs(config: str, **changes: Any) -> Iterator[Program]:
     """The updates of a shipped configuration, of each stage, and its evaluation; `changes` of its keys by name."""
     algorithm = next((name for name in ALGORITHMS if config.endswith(f"_{name}")), "mappo")
-    configs = stages_of(_configuration(algorithm, config, changes))
+    configs = stages_of(configuration(algorithm, config, changes))
     for number, each in enumerate(configs, 1):
         ending = f":{number}" if len(configs) > 1 else ""
         yield Program(f"train:{config}{ending}", functools.partial(chunk, each))
@@ -87,7 +81,7 @@ def learner_programs(config: str, **changes: Any) -> Iterator[Program]:
 def network_programs(**changes: Any) -> Iterator[Program]:
     """The updates of MAPPO and IPPO with every network, on the main job, whose rollouts are whole sequences of 8."""
     for algorithm, network in itertools.product(("mappo", "ippo"), NETWORKS):
-        config = _configuration(algorithm, "truck_drone_basic", {"network": network, "chunk_length": 8, **changes})
+        config = configuration(algorithm, "truck_drone_basic", {"network": network, "chunk_length": 8, **changes})
         yield Program(f"train:{algorithm}:{network}", functools.partial(chunk, config))
 
 
@@ -127,7 +121,7 @@ def evaluation(config: Any) -> Lowered:
     return jax.jit(evaluation_function(learner, evaluator)).lower(_placed(params))
 
 
-def _configuration(algorithm: str, config: str, changes: Mapping[str, Any]) -> RunConfig:
+def configuration(algorithm: str, config: str, changes: Mapping[str, Any]) -> RunConfig:
     """A shipped configuration, by the command line of an algorithm, with other values of some keys, on one device."""
     words = [word for key, value in changes.items() for word in (f"--{key}", str(value))]
     launch = parse(

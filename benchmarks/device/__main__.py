@@ -30,9 +30,9 @@ import jaxvrp
 from benchmarks import fast_compilation, measure
 from benchmarks.device import kernels
 from benchmarks.device import rows as measured
-from benchmarks.device.rows import Row
-from benchmarks.device.worker import Worker
-from benchmarks.subject import subject_of
+from benchmarks.device.rows import Program, Row
+from benchmarks.device.worker import Answer, Worker
+from benchmarks.subject import parameters_of, subject_of
 from jaxvrp.io.command_line import Parser, UserError, positive
 from jaxvrp.io.messages import cut
 from jaxvrp.io.whole_files import write_json
@@ -114,11 +114,14 @@ class Job:
     ahead: Callable[[], Row] | None = None
 
 
-def timed(row: Row, build: Callable[[], measured.Program], variables: Mapping[str, str] | None = None) -> Job:
+def of_program(
+    row: Row,
+    build: Callable[[], Program],
+    measure: Callable[[Callable[[], Program]], Row] = measured.timed,
+    variables: Mapping[str, str] | None = None,
+) -> Job:
     """The row of a program, which is compiled ahead."""
-    functions = (functools.partial(function, build) for function in (measured.timed, measured.compiled))
-    run, ahead = functions
-    return Job(row, run, variables, ahead)
+    return Job(row, functools.partial(measure, build), variables, functools.partial(measured.compiled, build))
 
 
 def jobs(args: argparse.Namespace) -> list[Job]:
@@ -151,18 +154,16 @@ def simulations(args: argparse.Namespace) -> Iterator[Job]:
         row = {"part": "steps", "batch": batch}
         small = subject_of("truck_drone").parameters((2, 3, 5))
         for seen in ("flat", "entities"):
-            run = functools.partial(
+            build = functools.partial(
                 measured.simulation, "truck_drone", {**small, "observation": seen}, batch, args.steps
             )
-            yield timed({**row, "what": f"truck_drone (2, 3, 5), {seen}"}, run)
+            yield of_program({**row, "what": f"truck_drone (2, 3, 5), {seen}"}, build)
         if place == 0:
             yield Job({**row, "what": "JaxMARL MPE spread"}, functools.partial(measured.peer, batch, args.steps))
             continue
         for name in ENVIRONMENTS[1:]:
-            size = subject_of(name).sizes[0]
-            parameters = subject_of(name).parameters(size)
-            run = functools.partial(measured.simulation, name, parameters, batch, args.steps)
-            yield timed({**row, "what": f"{name} {size}"}, run)
+            build = functools.partial(measured.simulation, name, parameters_of(name), batch, args.steps)
+            yield of_program({**row, "what": f"{name} {subject_of(name).sizes[0]}"}, build)
 
 
 def flags(args: argparse.Namespace) -> Iterator[Job]:
@@ -175,12 +176,13 @@ def flags(args: argparse.Namespace) -> Iterator[Job]:
     for what, (words, unroll) in FLAGS.items():
         given = " ".join([os.environ.get("XLA_FLAGS", ""), *words]).strip()
         row = {"part": "flags", "what": what, "batch": batch, "flags": given, "unroll": unroll}
-        run = functools.partial(measured.simulation, "truck_drone", small, batch, args.steps, unroll)
-        yield timed(row, run, {"XLA_FLAGS": given})
+        build = functools.partial(measured.simulation, "truck_drone", small, batch, args.steps, unroll)
+        yield of_program(row, build, variables={"XLA_FLAGS": given})
         if unroll == 1:
             config = COMMANDS["the README's first"]
             main_job = {"part": "flags", "what": f"main job: {what}", "flags": given}
-            yield timed(main_job, functools.partial(measured.updates, config), {"XLA_FLAGS": given})
+            build = functools.partial(measured.updates, config)
+            yield of_program(main_job, build, variables={"XLA_FLAGS": given})
 
 
 def trainings(args: argparse.Namespace) -> Iterator[Job]:
@@ -190,23 +192,23 @@ def trainings(args: argparse.Namespace) -> Iterator[Job]:
     for num_envs, precision in (numbers[0], (largest, "bfloat16"), *numbers[1:], (largest, "float32")):
         for network in ("mlp", "gru", "attention"):
             row = {"part": "training", "what": f"{network}, {precision}", "batch": num_envs}
-            yield timed(row, functools.partial(measured.training, network, num_envs, precision))
+            yield of_program(row, functools.partial(measured.training, network, num_envs, precision))
 
 
 def traces(args: argparse.Namespace) -> Iterator[Job]:
-    """Kernels of programs that other rows time, the largest batch of each environment but one."""
-    batch = sorted(args.batches)[-2:][0]
+    """Kernels of the updates of two configurations, and of programs that other rows time."""
+    part = {"part": "kernels"}
     for config in COMMANDS.values():
         build = functools.partial(measured.updates, config)
-        yield Job({"part": "kernels", "what": f"updates of {config}"}, functools.partial(kernels.kernels, build))
+        yield of_program({**part, "what": f"updates of {config}"}, build, kernels.kernels)
+    batch = sorted(args.batches)[-2:][0]  # most of these have no row in the largest
     for name in ENVIRONMENTS:
-        parameters = subject_of(name).parameters(subject_of(name).sizes[0])
-        build = functools.partial(measured.simulation, name, parameters, batch, args.steps)
-        yield Job({"part": "kernels", "what": name, "batch": batch}, functools.partial(kernels.kernels, build))
+        build = functools.partial(measured.simulation, name, parameters_of(name), batch, args.steps)
+        yield of_program({**part, "what": name, "batch": batch}, build, kernels.kernels)
+    num_envs = min(args.num_envs)
     for network in ("attention", "mlp"):
-        build = functools.partial(measured.training, network, min(args.num_envs), "as it comes")
-        row = {"part": "kernels", "what": f"training {network}", "batch": min(args.num_envs)}
-        yield Job(row, functools.partial(kernels.kernels, build))
+        build = functools.partial(measured.training, network, num_envs, "as it comes")
+        yield of_program({**part, "what": f"training {network}", "batch": num_envs}, build, kernels.kernels)
 
 
 class Table:
@@ -256,30 +258,27 @@ class Table:
 
     def _found_ahead(self, every: Sequence[Job]) -> list[Row]:
         """What processes side by side find in half of the time; a row that fails there is measured with the others."""
-        self._ahead_until = time.monotonic() + self._left() / 2
+        until = time.monotonic() + self._left() / 2
         found: list[Row] = [{} for _ in every]
         waiting = queue.SimpleQueue[tuple[Job, Callable[[], Row], Row]]()
         for job, row in zip(every, found, strict=True):
             if job.ahead:
                 waiting.put((job, job.ahead, row))
         with ThreadPoolExecutor(self._processes) as threads:
-            each = [threads.submit(self._find_ahead, waiting) for _ in range(self._processes)]
+            each = [threads.submit(self._find_ahead, waiting, until) for _ in range(self._processes)]
         for thread in each:
             thread.result()
         return found
 
-    def _find_ahead(self, waiting: queue.SimpleQueue[tuple[Job, Callable[[], Row], Row]]) -> None:
+    def _find_ahead(self, waiting: queue.SimpleQueue[tuple[Job, Callable[[], Row], Row]], until: float) -> None:
         """Add to the rows that wait what is found ahead, in one process for all of them without variables."""
         shared = Worker(self._variables, self._log)
-        while (left := self._ahead_until - time.monotonic()) > 0 and shared.is_alive:
+        while (left := until - time.monotonic()) > 0 and shared.is_alive:
             try:
                 job, ahead, row = waiting.get_nowait()
             except queue.Empty:
                 break
-            alone = None if job.variables is None else Worker({**self._variables, **job.variables}, self._log)
-            row.update((alone or shared).call(ahead, left).result or {})
-            if alone:
-                alone.end()
+            row.update(self._called(shared, job, ahead, left).result or {})
         shared.end()
 
     def end(self) -> None:
@@ -293,14 +292,20 @@ class Table:
     def _measured(self, job: Job) -> Row:
         if not self._shared.is_alive:
             self._shared = Worker(self._variables, self._log)
-        alone = None if job.variables is None else Worker({**self._variables, **job.variables}, self._log)
-        answer = (alone or self._shared).call(job.run, min(self._row_seconds, self._left()))
-        if alone:
-            alone.end()
+        answer = self._called(self._shared, job, job.run, min(self._row_seconds, self._left()))
         if answer.error:
             self._shared.end()  # an error of a GPU may stay with its process
             return {"error": answer.error}
         return answer.result
+
+    def _called(self, shared: Worker, job: Job, function: Callable[[], Row], seconds: float) -> Answer:
+        """What the function returns in the shared process, or in one of its own with the variables of the row."""
+        if job.variables is None:
+            return shared.call(function, seconds)
+        alone = Worker({**self._variables, **job.variables}, self._log)
+        answer = alone.call(function, seconds)
+        alone.end()
+        return answer
 
 
 def plot(rows: Sequence[Row], title: str, path: pathlib.Path) -> None:

@@ -20,6 +20,7 @@ import numpy as np
 
 import jaxvrp
 from benchmarks import measure
+from benchmarks.compiled.programs import configuration
 from benchmarks.peers.players import PLAYERS
 from benchmarks.subject import subject_of
 from benchmarks.throughput import JaxPlayer
@@ -27,7 +28,7 @@ from benchmarks.training import Learning
 from jaxvrp import VecEnv
 from jaxvrp.actor import RandomActor
 from jaxvrp.io.messages import installing
-from train import parse
+from train import RunConfig
 from train.on_policy.config import PPOConfig
 
 Row = dict[str, Any]
@@ -133,15 +134,17 @@ def training(network: str, num_envs: int, precision: str) -> Program:
     seen = "entities" if network == "attention" else "flat"
     env = {"name": "truck_drone", "num_drones": 2, "num_customers": 3, "num_route_nodes": 5, "observation": seen}
     with jax.default_matmul_precision(PRECISIONS[precision]):
-        learning = Learning(PPOConfig(env=env, network=network, num_envs=num_envs, log_interval=1, num_devices=1))
-        program, seconds = measure.seconds_of(learning.compile)
-    return Program(learning.chunk, learning.steps, program, seconds.wall)
+        return _chunk(PPOConfig(env=env, network=network, num_envs=num_envs, log_interval=1, num_devices=1))
 
 
 def updates(config: str) -> Program:
     """MAPPO by a shipped configuration, as many updates as between two lines of its log."""
-    words = ["--config", config, "--num_devices", "1"]
-    learning = Learning(parse(PPOConfig, words, prog="benchmarks.device", description="").config)
+    return _chunk(configuration("mappo", config, {}))
+
+
+def _chunk(config: RunConfig) -> Program:
+    """`train_chunk` of a configuration."""
+    learning = Learning(config)
     program, seconds = measure.seconds_of(learning.compile)
     return Program(learning.chunk, learning.steps, program, seconds.wall)
 

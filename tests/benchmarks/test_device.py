@@ -126,7 +126,9 @@ def test_rows_are_of_every_part():
     assert {row["batch"] for row in rows if row["part"] == "training"} == {2**10, 2**12, 2**14}
     args.parts = ["flags"]
     variables = [job.variables for job in command.jobs(args)]
-    assert len(variables) > len(command.FLAGS) and all("XLA_FLAGS" in each for each in variables)
+    unrolled = [unroll for _, unroll in command.FLAGS.values() if unroll > 1]
+    assert len(variables) == 2 * len(command.FLAGS) - len(unrolled), "the main job's loops are not unrolled"
+    assert all("XLA_FLAGS" in each for each in variables)
 
 
 @pytest.mark.slow
