@@ -75,25 +75,25 @@ def checked_action(roles: dict[str, Role], action: Mapping[str, Any], batch: tup
     }
 
 
-def typed_action(what: str, space: Space, action: Any, shape: tuple[int, ...]) -> jax.Array | np.ndarray:
+def typed_action(subject: str, space: Space, action: Any, shape: tuple[int, ...]) -> jax.Array | np.ndarray:
     """An array of `shape` and of the dtype of `space`: a JAX array if `action` is one, else a NumPy array.
 
     An index is compared with the space before the cast. An index beyond `int32` would wrap around into a legal
-    one; it becomes -1, which is always illegal. Messages call the action `what`.
+    one; it becomes -1, which is always illegal. Messages call the action `subject`.
 
     Raises:
         ValueError: the wrong shape.
         TypeError: the wrong dtype, or no numbers at all.
     """
-    array = as_array(what, action)
+    array = as_array(subject, action)
     wanted = f"it needs {space.dtype} of shape {shape}"
     is_discrete = isinstance(space, Discrete)
     if not (are_integers(array) if is_discrete else jnp.issubdtype(array.dtype, jnp.floating)):
         given = f"has dtype {array.dtype}" if hasattr(action, "dtype") else f"is {shown(action)}"
-        raise TypeError(f"{what} {given}; {wanted}")
+        raise TypeError(f"{subject} {given}; {wanted}")
     if array.shape != shape:
         each = ", one entry for each agent" if len(shape) > len(space.shape) else ""
-        raise ValueError(f"{what} has shape {array.shape}; it needs {shape}{each}")
+        raise ValueError(f"{subject} has shape {array.shape}; it needs {shape}{each}")
     if isinstance(space, Discrete) and array.dtype.itemsize > space.dtype.itemsize:
         xp: Any = jnp if isinstance(array, jax.Array) else np
         inside = (array >= 0) & (array < space.num_actions)
@@ -102,8 +102,8 @@ def typed_action(what: str, space: Space, action: Any, shape: tuple[int, ...]) -
         return array.astype(space.dtype)
 
 
-def as_array(what: str, action: Any) -> jax.Array | np.ndarray:
-    """JAX arrays unchanged, other values as NumPy arrays; `what` names the action in messages.
+def as_array(subject: str, action: Any) -> jax.Array | np.ndarray:
+    """JAX arrays unchanged, other values as NumPy arrays; `subject` names the action in messages.
 
     Raises:
         ValueError: NumPy makes no array of the value, because its rows have different lengths, for example.
@@ -113,7 +113,7 @@ def as_array(what: str, action: Any) -> jax.Array | np.ndarray:
     try:
         return np.asarray(action)
     except (ValueError, TypeError):
-        raise ValueError(f"{what} is {shown(action)}; it needs to be one array, its rows all of one shape") from None
+        raise ValueError(f"{subject} is {shown(action)}; it needs to be one array, its rows all of one shape") from None
 
 
 def are_integers(array: jax.Array | np.ndarray) -> bool:

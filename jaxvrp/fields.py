@@ -120,36 +120,36 @@ def keyword(field: dataclasses.Field) -> str:
     return field.metadata.get("keyword") or field.name
 
 
-def build(cls: type[T], values: dict[str, Any], what: str, prefix: str = "") -> T:
+def build(cls: type[T], values: dict[str, Any], subject: str, prefix: str = "") -> T:
     """Make a dataclass from checked values; its method `check_fields`, if it has one, checks them together.
 
     Args:
         cls: the dataclass; fields may come from `parameter`, `size` or `option`.
         values: by name: that of the field, or its `keyword`, if it has one. Arrays of floats (a batch of parameters)
             are checked element by element, tracers are taken as they are.
-        what: names the thing in messages.
+        subject: what messages are about.
         prefix: stands before a field's name in messages (`env.`).
 
     Raises:
         ValueError: an unknown key, or a value outside its range or choices.
         TypeError: a value of the wrong type.
     """
-    return _checked_together(cls(**_checked(cls, values, what, prefix)))
+    return _checked_together(cls(**_checked(cls, values, subject, prefix)))
 
 
-def replace(instance: T, changes: dict[str, Any], what: str, prefix: str = "") -> T:
+def replace(instance: T, changes: dict[str, Any], subject: str, prefix: str = "") -> T:
     """A copy of a dataclass with some fields changed, checked as by `build`, with its errors."""
-    checked = _checked(type(instance), changes, what, prefix)
+    checked = _checked(type(instance), changes, subject, prefix)
     return _checked_together(dataclasses.replace(cast(Any, instance), **checked))
 
 
-def _checked(cls: type, values: dict[str, Any], what: str, prefix: str) -> dict[str, Any]:
+def _checked(cls: type, values: dict[str, Any], subject: str, prefix: str) -> dict[str, Any]:
     """The values by name of the field."""
     known = {keyword(field): field for field in dataclasses.fields(cls) if field.init}
     hints, checked = type_hints(cls), {}
     for name, value in values.items():
         if name not in known:
-            raise ValueError(f"unknown {what} {shown(prefix + name)}; {nearest(name, known)}")
+            raise ValueError(f"unknown {subject} {shown(prefix + name)}; {nearest(name, known)}")
         checked[known[name].name] = _check(known[name], hints[known[name].name], value, prefix)
     return checked
 
@@ -160,10 +160,10 @@ def _checked_together(instance: T) -> T:
     return instance
 
 
-def validate(instance: Any, what: str, prefix: str = "") -> Any:
+def validate(instance: Any, subject: str, prefix: str = "") -> Any:
     """`build` again from the fields of an existing dataclass instance: checks what was set by hand."""
     values = {keyword(field): getattr(instance, field.name) for field in dataclasses.fields(instance) if field.init}
-    return build(type(instance), values, what, prefix)
+    return build(type(instance), values, subject, prefix)
 
 
 def _check(field: dataclasses.Field, hint: Any, value: Any, prefix: str) -> Any:

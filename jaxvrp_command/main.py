@@ -21,9 +21,9 @@ COMMON_NAMES = ("train", "benchmarks")
 
 
 class Group(NamedTuple):
-    """What the word behind a first word is, the modules that it starts, by name, and a sentence."""
+    """What to call the word behind a first word, the modules that it starts, by name, and a sentence."""
 
-    what: str
+    subject: str
     programs: Mapping[str, str]
     about: str
 
@@ -92,17 +92,17 @@ def _run_of_group(word: str, words: list[str]) -> None:
         raise UserError(
             "jaxvrp bench needs a clone of the repository, which holds the folder benchmarks; the package does not"
         )
-    program, (what, modules, about) = f"{NAME} {word}", GROUPS[word]
+    program, (subject, modules, about) = f"{NAME} {word}", GROUPS[word]
     if words and words[0] not in HELP:
-        _start(modules[checked(words[0], modules, what, program)], words[1:])
+        _start(modules[checked(words[0], modules, subject, program)], words[1:])
     else:
-        _show_page(program, about, what.upper(), {name: sentence(module) for name, module in modules.items()})
+        _show_page(program, about, subject.upper(), {name: sentence(module) for name, module in modules.items()})
 
 
-def _show_page(program: str, about: str, what: str, choices: Mapping[str, str]) -> None:
+def _show_page(program: str, about: str, metavar: str, choices: Mapping[str, str]) -> None:
     """The page of `--help` of a command that has others behind it."""
-    print(f"usage: {program} {what} [OPTIONS]", "", *textwrap.wrap(about, width()), "", sep="\n")
-    print(*aligned([*choices.items()], width()), "", f"{program} {what} --help lists the options of each.", sep="\n")
+    print(f"usage: {program} {metavar} [OPTIONS]", "", *textwrap.wrap(about, width()), "", sep="\n")
+    print(*aligned([*choices.items()], width()), "", f"{program} {metavar} --help lists the options of each.", sep="\n")
 
 
 def _start(module: str, words: list[str]) -> None:

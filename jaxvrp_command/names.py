@@ -113,8 +113,8 @@ def aligned(rows: Sequence[Row], width: int) -> list[str]:
     return lines
 
 
-def checked(name: str, known: Iterable[str], what: str, program: str) -> str:
+def checked(name: str, known: Iterable[str], subject: str, program: str) -> str:
     """The typed name if it is known; else a mistake that suggests one, and the `program` whose `--help` lists them."""
     if name not in known:
-        raise UserError(f"unknown {what} '{name}'; {nearest(name, list(known))}; see {program} --help")
+        raise UserError(f"unknown {subject} '{name}'; {nearest(name, list(known))}; see {program} --help")
     return name

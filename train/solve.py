@@ -410,7 +410,7 @@ def _refusal(path: str | os.PathLike, mistakes: dict[str, ValueError]) -> str:
     unreadable = [error for error in mistakes.values() if isinstance(error, UnreadableError)]
     if unreadable and not sure:
         remedies = {error.remedy for error in unreadable}
-        return f"{unreadable[0].what}; {remedies.pop() if len(remedies) == 1 else 'correct it, or give another'}"
+        return f"{unreadable[0].reason}; {remedies.pop() if len(remedies) == 1 else 'correct it, or give another'}"
     likely = {name: error for name, error in mistakes.items() if not isinstance(error, UnknownFormatError)}
     named = sure or likely or mistakes
     if named is mistakes:

@@ -52,7 +52,7 @@ MOST_SECONDS = 60.0
 """For a plan."""
 
 TO_ANSWER = object_of_only({"day": object_with()}, {"state": anything})
-TO_PLAN = object_of_only({"map": object_with()}, {"seconds": number_from(0, itself=False), "method": text})
+TO_PLAN = object_of_only({"map": object_with()}, {"seconds": number_from(0, with_least=False), "method": text})
 
 Act = Callable[[Any, Any], Any]
 """States and timesteps `[B, ...]` -> `{role: i32[B, agents]}`."""

@@ -96,14 +96,14 @@ def check_render_mode(env: Environment, mode: str | None) -> None:
         )
 
 
-def check_begun(state: Any, what: str) -> None:
-    """Refuse `what` before the first reset, when the state is None.
+def check_begun(state: Any, method: str) -> None:
+    """Refuse `method` before the first reset, when the state is None.
 
     Raises:
         RuntimeError: there was no `reset`.
     """
     if state is None:
-        raise RuntimeError(f"{what} was called before the first reset; call reset() first")
+        raise RuntimeError(f"{method} was called before the first reset; call reset() first")
 
 
 def draw_frame(env: Environment, state: State) -> np.ndarray:

@@ -142,11 +142,11 @@ class JaxMarlEnv(MultiAgentEnv):
             raise ValueError(f"step needs a dict with one action for each of {self.agents}; got {given}")
         typed = {}
         for name, role, _ in self._members:
-            space, what = self._roles[role].action, f"action of {name}"
-            array = as_array(what, actions[name])
+            space, subject = self._roles[role].action, f"action of {name}"
+            array = as_array(subject, actions[name])
             is_wrapped = array.shape != space.shape and array.size == math.prod(space.shape)
             single = array.reshape(space.shape) if is_wrapped else actions[name]
-            typed[name] = typed_action(what, space, single, space.shape)
+            typed[name] = typed_action(subject, space, single, space.shape)
         return typed
 
 

@@ -77,8 +77,8 @@ class JumanjiEnv(jumanji.Environment):
 
     def reset(self, key: jax.Array) -> tuple[State, types.TimeStep]:
         """A fresh problem."""
-        own, key = jax.random.split(key)
-        state, timestep = self._env.reset(typed_key(own))
+        reset_key, key = jax.random.split(key)
+        state, timestep = self._env.reset(typed_key(reset_key))
         return State(state, key), self._told(timestep, types.StepType.FIRST)
 
     def step(self, state: State, action: Any) -> tuple[State, types.TimeStep]:

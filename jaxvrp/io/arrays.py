@@ -84,8 +84,8 @@ def schema_of(schema: Schema, problem: object) -> Schema:
 # --- checking -------------------------------------------------------------------------------------------------------
 
 
-def number_arrays(values: Mapping[str, ArrayLike], what: str) -> dict[str, np.ndarray]:
-    """`float64` arrays of numbers or sequences of any kind; `what` names the problem in the message, as `"a board"`.
+def number_arrays(values: Mapping[str, ArrayLike], subject: str) -> dict[str, np.ndarray]:
+    """`float64` arrays of numbers or sequences of any kind; `subject` names the problem in the message, as `"a board"`.
 
     Raises:
         ValueError: a value is no array of numbers.
@@ -93,11 +93,11 @@ def number_arrays(values: Mapping[str, ArrayLike], what: str) -> dict[str, np.nd
     try:
         arrays = {name: np.asarray(value) for name, value in values.items()}
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{what} needs arrays of numbers: {error}") from None
+        raise ValueError(f"{subject} needs arrays of numbers: {error}") from None
     for name, array in arrays.items():
         # Other kinds would be converted: texts that are numbers, dates to days, complex numbers to their real parts.
         if array.dtype.kind not in "biuf" and array.size:
-            raise ValueError(f"{what} needs arrays of numbers: {name} holds {array.dtype}")
+            raise ValueError(f"{subject} needs arrays of numbers: {name} holds {array.dtype}")
     return {name: np.asarray(array, np.float64) for name, array in arrays.items()}
 
 

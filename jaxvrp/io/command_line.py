@@ -224,14 +224,14 @@ def _whole(text: str, least: int, lower: str) -> int:
     return int(text)
 
 
-def above_zero(text: str, what: str = "number") -> float:
-    """A number above 0 that `float32` holds well, as an argument type; `what` names it in the message."""
+def above_zero(text: str, subject: str = "number") -> float:
+    """A number above 0 that `float32` holds well, as an argument type; `subject` names it in the message."""
     try:
         value = float(text)
     except ValueError:
         value = 0.0
     if not LEAST <= value <= LARGEST:
-        raise argparse.ArgumentTypeError(f"{shown(text)} is no {what} above 0, from {LEAST:g} to {LARGEST:g}")
+        raise argparse.ArgumentTypeError(f"{shown(text)} is no {subject} above 0, from {LEAST:g} to {LARGEST:g}")
     return value
 
 

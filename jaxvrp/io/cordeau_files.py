@@ -49,7 +49,7 @@ def begins_with_header(first: Sequence[Line]) -> bool:
 
 
 def _numbers(line: Line, names: tuple[str, ...]) -> Numbers:
-    words = line.fields(names, line.words(), what="numbers")
+    words = line.fields(names, line.words(), subject="numbers")
     return {
         name: line.whole(name, word, below=LARGEST) if name in WHOLE else line.real(name, word)
         for name, word in words.items()

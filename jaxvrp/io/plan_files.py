@@ -84,9 +84,9 @@ def plan_sheets(plan: Mapping[str, Any], table: str, vehicle: str) -> list[Sheet
     names = routes if isinstance(routes, Mapping) else range(len(routes))
     sheets = []
     for name in dict.fromkeys([*names, *(each.get(vehicle, table) for each in entries)]):
-        own = [each for each in entries if each.get(vehicle, table) == name]
+        rows = [each for each in entries if each.get(vehicle, table) == name]
         title = str(name) if not vehicle or isinstance(name, str) else f"{vehicle} {name}"
-        sheets.append(Sheet(title, "", columns, tuple(tuple(_shown(each[key]) for key in columns) for each in own)))
+        sheets.append(Sheet(title, "", columns, tuple(tuple(_shown(each[key]) for key in columns) for each in rows)))
     return sheets
 
 

@@ -39,11 +39,11 @@ _list = _is("a list", lambda value: isinstance(value, list))
 _object = _is("an object", lambda value: isinstance(value, dict))
 
 
-def number_from(least: float, *, itself: bool = True) -> Check:
-    """A check for numbers from `least` (but for `itself`, if so said) to `LARGEST`."""
-    bound = f"at least {least:g}" if itself else f"more than {least:g}"
+def number_from(least: float, *, with_least: bool = True) -> Check:
+    """A check for numbers from `least` to `LARGEST`; without `with_least`, for those above `least`."""
+    bound = f"at least {least:g}" if with_least else f"more than {least:g}"
     within = _is(
-        f"{bound} and at most {LARGEST:g}", lambda value: least <= value <= LARGEST and (itself or value > least)
+        f"{bound} and at most {LARGEST:g}", lambda value: least <= value <= LARGEST and (with_least or value > least)
     )
     return all_of(number, within)
 

@@ -59,10 +59,10 @@ class Line:
         """The text in small letters, with single spaces: what it says where it has to be one of some words."""
         return " ".join(self.text.lower().split())
 
-    def fields(self, names: tuple[str, ...], words: list[str] | None = None, what: str = "fields") -> dict[str, str]:
-        """The words by name; without `words`, those that are `separated`. `what` they are called in the message."""
+    def fields(self, names: tuple[str, ...], words: list[str] | None = None, subject: str = "fields") -> dict[str, str]:
+        """The words by name; without `words`, those that are `separated`. `subject` is what the message calls them."""
         words = self.separated(len(names)) if words is None else words
-        wanted = f"the {len(names)} {what} '{' '.join(names)}', found {len(words)}"
+        wanted = f"the {len(names)} {subject} '{' '.join(names)}', found {len(words)}"
         self.expect(len(words) == len(names), wanted, "add or remove what is wrong")
         return dict(zip(names, words, strict=True))
 
@@ -148,17 +148,17 @@ def is_blank(row: str) -> bool:
     return not row.replace(",", "").replace(";", "").strip()
 
 
-def read_lines(path: str | os.PathLike, what: str, first_line: str | None = None, *, least: int = 1) -> list[Line]:
+def read_lines(path: str | os.PathLike, expected: str, first_line: str | None = None, *, least: int = 1) -> list[Line]:
     """The lines of a UTF-8 file that are not blank; at least one, or none if `least` is 0.
 
-    `what` is expected, in messages; of an empty file `first_line` is, if given.
+    Messages ask for what is `expected`; of an empty file, for the `first_line`, if given.
 
     Raises:
         ValueError: it is empty, or binary, or larger than any such file; or a line has no end.
         OSError: it cannot be read.
     """
     path = Path(path)
-    text = decode_text(read_bytes(path, LARGEST_TEXT), path, f"give {what}")
+    text = decode_text(read_bytes(path, LARGEST_TEXT), path, f"give {expected}")
     rows = text.replace("\r\n", "\n").replace("\r", "\n").split("\n", MOST_LINES)
     if "\n" in rows[-1]:
         raise UnreadableError(f"{path} has more than {MOST_LINES} lines", "give a smaller file")
@@ -168,8 +168,8 @@ def read_lines(path: str | os.PathLike, what: str, first_line: str | None = None
     if lines and lines[0].text.strip('"').lower().startswith(SEPARATOR_ROW):
         del lines[0]
     if len(lines) < least:
-        remedy = "give one" if first_line is None else f"give {what}"
-        raise ValueError(f"{path}, line 1: expected {first_line or what}, found an empty file; {remedy}")
+        remedy = "give one" if first_line is None else f"give {expected}"
+        raise ValueError(f"{path}, line 1: expected {first_line or expected}, found an empty file; {remedy}")
     for line in lines:
-        line.expect(len(line.text) <= LONGEST_LINE, f"at most {LONGEST_LINE} characters", f"give {what}")
+        line.expect(len(line.text) <= LONGEST_LINE, f"at most {LONGEST_LINE} characters", f"give {expected}")
     return lines

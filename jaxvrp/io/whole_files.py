@@ -47,12 +47,12 @@ LEAST_ROOM = 2**16
 class UnreadableError(ValueError):
     """A file that no reader of any format can read, as it is in another encoding, damaged, or something else.
 
-    `what` says why, and names the file; the `remedy` is that of the reader.
+    The `reason` says why, and names the file; the `remedy` is that of the reader.
     """
 
-    def __init__(self, what: str, remedy: str):
-        super().__init__(f"{what}; {remedy}")
-        self.what, self.remedy = what, remedy
+    def __init__(self, reason: str, remedy: str):
+        super().__init__(f"{reason}; {remedy}")
+        self.reason, self.remedy = reason, remedy
 
 
 def read_bytes(path: str | os.PathLike, largest: int) -> bytes:
@@ -86,8 +86,8 @@ def decode_text(content: bytes, path: str | os.PathLike, remedy: str) -> str:
         text, wrong = "", error.start
         if not CONTROL.search(content):
             found = "one of Latin-1 or another encoding"
-            what = f"{path}, byte {wrong}: expected a character in UTF-8, found {found}"
-            raise UnreadableError(what, "save it as UTF-8") from None
+            reason = f"{path}, byte {wrong}: expected a character in UTF-8, found {found}"
+            raise UnreadableError(reason, "save it as UTF-8") from None
     if wrong >= 0:
         raise UnreadableError(f"{path}, byte {wrong}: expected text, found binary data", remedy)
     ended = text.rstrip()

@@ -17,7 +17,7 @@ from jaxvrp.orders.orders import Fleet, Kind
 CARRIED = "van"
 """Where drones start that a van carries."""
 
-POSITIVE, NOT_NEGATIVE, ANYWHERE = number_from(0, itself=False), number_from(0), number_from(-LARGEST)
+POSITIVE, NOT_NEGATIVE, ANYWHERE = number_from(0, with_least=False), number_from(0), number_from(-LARGEST)
 
 
 def _degrees(most: float) -> Check:

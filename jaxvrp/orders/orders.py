@@ -152,8 +152,8 @@ def case_of(orders: Orders, fleet: Fleet) -> Case:
             f"the {count} customers of {orders.path}, in their order"
         )
     if orders.is_degrees != fleet.is_degrees:
-        theirs, ours = ("degrees", "kilometres")[:: 1 if orders.is_degrees else -1]
-        raise ValueError(f"{fleet.path}: depot is in {ours}, and {orders.path} in {theirs}; give both alike")
+        orders_unit, fleet_unit = ("degrees", "kilometres")[:: 1 if orders.is_degrees else -1]
+        raise ValueError(f"{fleet.path}: depot is in {fleet_unit}, and {orders.path} in {orders_unit}; give both alike")
     given = np.array([fleet.depot, *(order.place for order in orders.orders)])
     earth = None
     if orders.is_degrees:

@@ -54,7 +54,7 @@ VEHICLE = object_of_only(
         **dict.fromkeys(("start_index", "end_index"), whole_number()),
         "capacity": AMOUNT,
         "time_window": WINDOW,
-        "speed_factor": number_from(0, itself=False),
+        "speed_factor": number_from(0, with_least=False),
         **dict.fromkeys(OF_VEHICLES, anything),
     },
 )

@@ -61,10 +61,10 @@ def _load(source: str | os.PathLike, trust: bool, parameters: dict[str, Any]) ->
             raise UserError(f"{path} is a program, with its parameters in it; leave out {', '.join(parameters)}")
         return read_program(path, trust=trust)
     if not (path / CARD).is_file():
-        what = "a run" if (path / CONFIG).is_file() else "something else"
+        kind = "a run" if (path / CONFIG).is_file() else "something else"
         raise UserError(
-            f"{path} is not the folder of a policy, but of {what}; load what `jaxvrp export RUN FOLDER` wrote, with "
-            f"{path if what == 'a run' else 'the folder of the run'} for RUN"
+            f"{path} is not the folder of a policy, but of {kind}; load what `jaxvrp export RUN FOLDER` wrote, with "
+            f"{path if kind == 'a run' else 'the folder of the run'} for RUN"
         )
     card = read_card(path)
     values, algorithm = read_values(path, ALGORITHMS)

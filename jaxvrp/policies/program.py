@@ -116,7 +116,7 @@ def read_program(path: pathlib.Path, *, trust: bool) -> Policy:
     except (UserError, ImportError):
         raise
     except Exception as error:  # zipfile, flatbuffers and JAX raise exceptions of all kinds
-        said = error.what if isinstance(error, UnreadableError) else error
+        said = error.reason if isinstance(error, UnreadableError) else error
         reason = printable(said, 200) or type(error).__name__
         raise ValueError(f"{path} is no readable policy ({reason}); {REMEDY}") from None
 
@@ -159,9 +159,9 @@ def bounds_of(state: State) -> dict[str, tuple[int, int]]:
             value, name = getattr(node, field.name), f"{place}{field.name}"
             if dataclasses.is_dataclass(value):
                 yield from of_fields(value, f"{name}/")
-            for told in getattr(hints[field.name], "__metadata__", ()):
-                if isinstance(told, fields.Whole) and value is not None:
-                    yield name, (told.low, sizes[told.high] - 1 if isinstance(told.high, str) else told.high)
+            for note in getattr(hints[field.name], "__metadata__", ()):
+                if isinstance(note, fields.Whole) and value is not None:
+                    yield name, (note.low, sizes[note.high] - 1 if isinstance(note.high, str) else note.high)
 
     return dict(of_fields(state, ""))
 

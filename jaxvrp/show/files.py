@@ -42,7 +42,7 @@ def save_still(figure: Any, path: str | os.PathLike, dpi: float) -> None:
 
 def write_drawn(
     path: str | os.PathLike,
-    what: str,
+    subject: str,
     still: Callable[[], Any],
     animation: Callable[[Path], None] | None = None,
     *,
@@ -52,7 +52,7 @@ def write_drawn(
 
     Args:
         path, dpi: as for `save_still`.
-        what: is drawn, for the message: `"a plan"`.
+        subject: of the drawing, for the message: `"a plan"`.
         still: makes the figure.
         animation: writes the animation to a path, whatever its name; None: there is none.
 
@@ -62,19 +62,19 @@ def write_drawn(
     """
     path = Path(path)
     endings = STILLS if animation is None else (ANIMATION, *STILLS)
-    if _ending(path, what, endings) != ANIMATION:
+    if _ending(path, subject, endings) != ANIMATION:
         save_still(still(), path, dpi)
     elif animation is not None:
         write_whole(path, animation)
 
 
-def _ending(path: Path, what: str, endings: tuple[str, ...]) -> str:
+def _ending(path: Path, subject: str, endings: tuple[str, ...]) -> str:
     """The ending of a path in small letters, if it is one of `endings`."""
     ending = path.suffix.lower()
     if ending not in endings:
         use = ".png, .svg or .pdf"
         use = f"{ANIMATION} (animation), {use} (still)" if ANIMATION in endings else use
-        raise ValueError(f"cannot draw {what} to '{path.name}': use {use}")
+        raise ValueError(f"cannot draw {subject} to '{path.name}': use {use}")
     return ending
 
 

@@ -274,8 +274,8 @@ def _dense(line: np.ndarray, gap: float) -> np.ndarray:
     steps = np.diff(line, axis=0)
     counts = np.ceil(np.nan_to_num(np.hypot(*steps.T)) / gap).astype(int)
     shares = [np.arange(count) / count for count in counts if count]
-    which = np.repeat(np.arange(len(steps)), counts)
-    return line[which] + np.concatenate([np.zeros(0), *shares])[:, None] * steps[which]
+    segment = np.repeat(np.arange(len(steps)), counts)
+    return line[segment] + np.concatenate([np.zeros(0), *shares])[:, None] * steps[segment]
 
 
 def truck_marker() -> Any:

@@ -199,14 +199,14 @@ def _check_roles(env: Environment, observation: Any) -> None:
     roles = _call(f"roles (observation has the keys {sorted(observation)})", lambda: env.roles)
     _require(isinstance(roles, Mapping) and roles, f"roles: got {roles!r}; it must be a dict with at least one Role")
     for name, role in roles.items():
-        what = f"roles['{name}']"
-        _require(isinstance(name, str) and isinstance(role, Role), f"{what}: got {role!r}; it must be a jaxvrp.Role")
-        _require(_is_count(role.num_agents), f"{what}: num_agents is {role.num_agents!r}; it must be an int, 1 or more")
-        _require(isinstance(role.observation, Box), f"{what}: observation is {role.observation!r}; it must be a Box")
+        path = f"roles['{name}']"
+        _require(isinstance(name, str) and isinstance(role, Role), f"{path}: got {role!r}; it must be a jaxvrp.Role")
+        _require(_is_count(role.num_agents), f"{path}: num_agents is {role.num_agents!r}; it must be an int, 1 or more")
+        _require(isinstance(role.observation, Box), f"{path}: observation is {role.observation!r}; it must be a Box")
         for space in (role.observation, role.action):
-            _require(isinstance(space, Discrete | Box), f"{what}: action is {space!r}; it must be Discrete or Box")
+            _require(isinstance(space, Discrete | Box), f"{path}: action is {space!r}; it must be Discrete or Box")
             filled = space.low < space.high if isinstance(space, Box) else _is_count(space.num_actions)
-            _require(filled, f"{what}: {space} is empty; low must be below high, and num_actions an int, 1 or more")
+            _require(filled, f"{path}: {space} is empty; low must be below high, and num_actions an int, 1 or more")
     steps = _call("max_episode_steps", lambda: env.max_episode_steps)
     _require(_is_count(steps), f"max_episode_steps: got {steps!r}; it must be an int of at least 1, static")
 
@@ -260,28 +260,28 @@ def _check_entities(env: Environment, state: State) -> None:
         remedy = "one vector (None is for environments with entity_kinds)"
         _check_array("global_observation", whole, "float32", (getattr(whole, "size", 0),), remedy)
     for kind in kinds:
-        what, names = f"entity kind '{kind.name}'", [feature.name for feature in kind.features]
-        _require(kind.dynamic, f"{what}: no dynamic features; the first one says whether it is there")
-        _require(len(set(names)) == len(names), f"{what}: two features have one name")
+        subject, names = f"entity kind '{kind.name}'", [feature.name for feature in kind.features]
+        _require(kind.dynamic, f"{subject}: no dynamic features; the first one says whether it is there")
+        _require(len(set(names)) == len(names), f"{subject}: two features have one name")
         unknown = [name for place in kind.places for name in place if name not in names]
-        _require(not unknown, f"{what}: its places name {unknown}, which are none of its features")
+        _require(not unknown, f"{subject}: its places name {unknown}, which are none of its features")
     for name, role in env.roles.items():
         _check_context(f"roles['{name}']", role, {kind.name: kind.count for kind in kinds})
 
 
-def _check_context(what: str, role: Role, counts: dict[str, int]) -> None:
+def _check_context(path: str, role: Role, counts: dict[str, int]) -> None:
     """A role's names for what it sees, and what its actions point at."""
     size, names = role.observation.shape, [feature.name for feature in role.context]
-    _require(not names or size == (len(names),), f"{what}: context names {len(names)} numbers, observation has {size}")
-    _require(not counts or names, f"{what}: entities are seen, so context must name the numbers of its observation")
+    _require(not names or size == (len(names),), f"{path}: context names {len(names)} numbers, observation has {size}")
+    _require(not counts or names, f"{path}: entities are seen, so context must name the numbers of its observation")
     unknown = [name for place in role.places for name in place if name not in names]
-    _require(not unknown, f"{what}: places names {unknown}, which are not in its context")
+    _require(not unknown, f"{path}: places names {unknown}, which are not in its context")
     if role.pointers:
         lost = [pointer.kind for pointer in role.pointers if pointer.kind not in (None, *counts)]
-        _require(not lost, f"{what}: pointers name {lost}, which are none of entity_kinds")
+        _require(not lost, f"{path}: pointers name {lost}, which are none of entity_kinds")
         actions = sum(pointer.per_entity * counts.get(pointer.kind or "", 1) for pointer in role.pointers)
         expected = getattr(role.action, "num_actions", 0)
-        _require(actions == expected, f"{what}: pointers make up {actions} actions, its action has {expected}")
+        _require(actions == expected, f"{path}: pointers make up {actions} actions, its action has {expected}")
 
 
 def _check_types(env: Environment, state: State, key: jax.Array) -> None:
@@ -299,10 +299,10 @@ def _check_types(env: Environment, state: State, key: jax.Array) -> None:
     _check_same_types("transition", "init_state", moved, state)
     start, after = _abstract("reset and step", lambda key: episode(env, key), key)
     _check_same_types("step", "reset", after, start)
-    what = "reset and step with the environment as an argument of jit (sizes and kinds must be static fields)"
+    subject = "reset and step with the environment as an argument of jit (sizes and kinds must be static fields)"
     # Python's floats are weakly typed, NumPy's are not: with 64 bits enabled they would widen everything.
     parameters = jax.tree.map(lambda leaf: np.asarray(leaf, np.float32 if isinstance(leaf, float) else None), env)
-    traced = _abstract(what, episode, parameters, key)
+    traced = _abstract(subject, episode, parameters, key)
     _check_same_types("step with traced parameters", "step", traced, (start, after))
 
 
@@ -357,11 +357,11 @@ def _not_fixed(before: tuple[State, TimeStep], after: tuple[State, TimeStep]) ->
 def _not_static(env: Environment, before: State, after: tuple[State, TimeStep]) -> Failed:
     failed, static = {}, env.static_entities(after[0])
     for name, planes in env.static_entities(before).items():
-        what = f"static_entities['{name}']"
-        failed[f"{what}: changes during an episode; what changes belongs into entities"] = (
+        subject = f"static_entities['{name}']"
+        failed[f"{subject}: changes during an episode; what changes belongs into entities"] = (
             planes != static[name]
         ).any()
-        failed[f"{what}: NaN or infinite; everything that is told must be finite"] = ~jnp.isfinite(planes).all()
+        failed[f"{subject}: NaN or infinite; everything that is told must be finite"] = ~jnp.isfinite(planes).all()
     for name, planes in after[1].entities.items():
         void = (planes[0] == 0) & (planes != 0).any(axis=0)
         failed[f"entities['{name}']: an entity is not there (plane 0), but has numbers; they must be 0"] = void.any()
@@ -378,10 +378,10 @@ def _not_sound(env: Environment, timestep: TimeStep) -> Failed:
         name = path.removeprefix("['").replace("']", "", 1)
         failed[f"{name}: NaN or infinite; everything that is told must be finite"] = ~jnp.isfinite(leaf).all()
     for name, mask in timestep.action_mask.items():
-        what = f"action_mask['{name}']"
-        failed[f"{what}: a row has no legal action; one must always be legal"] = ~mask.any(axis=1).all()
+        subject = f"action_mask['{name}']"
+        failed[f"{subject}: a row has no legal action; one must always be legal"] = ~mask.any(axis=1).all()
         legal = jnp.take_along_axis(mask, fallback[name][:, None], axis=1)
-        failed[f"{what}: forbids the fallback of illegal actions (index 0, unless overridden)"] = ~legal.all()
+        failed[f"{subject}: forbids the fallback of illegal actions (index 0, unless overridden)"] = ~legal.all()
     for name, box in ((name, role.observation) for name, role in env.roles.items()):
         slack = TOLERANCE * (1 + max((abs(x) for x in (box.low, box.high) if np.isfinite(x)), default=0.0))
         outside = (observation[name] < box.low - slack) | (observation[name] > box.high + slack)
@@ -445,8 +445,8 @@ def _check_agreement(program: _Program, sampled: list[Any]) -> None:
                 _check_equal(
                     "vmap(step) and a loop over step", batched, looped, "reduce over agents, not over the batch"
                 )
-                what = "step with parameters as arguments and as constants"
-                _check_equal(what, looped, constant, "read them from self")
+                subject = "step with parameters as arguments and as constants"
+                _check_equal(subject, looped, constant, "read them from self")
             # A plain step takes as long as all the others: one for every policy, each at another time.
             if number == row % len(sampled):
                 plain = _call("step without jit", program.env.step, state, action)
@@ -463,8 +463,8 @@ def _difference(a: Any, b: Any) -> str:
     return ""
 
 
-def _check_equal(what: str, a: Any, b: Any, remedy: str) -> None:
+def _check_equal(subject: str, a: Any, b: Any, remedy: str) -> None:
     """Nothing differs, see `_difference`."""
     path = _difference(a, b)
     name = path.replace("[0]", "state", 1) if path.startswith("[0]") else path.replace("[1]", "timestep", 1)
-    _require(not path, f"{what} differ in {name}; {remedy}")
+    _require(not path, f"{subject} differ in {name}; {remedy}")

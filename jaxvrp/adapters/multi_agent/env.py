@@ -173,20 +173,20 @@ def elements(agents: Sequence[str], action_spaces: Sequence[spaces.Space], actio
 
 
 def _element(agent: str, space: spaces.Space, action: Any) -> np.ndarray:
-    what = f"action of {agent}"
-    array = np.asarray(as_array(what, action))
+    subject = f"action of {agent}"
+    array = np.asarray(as_array(subject, action))
     if isinstance(space, spaces.Discrete):
-        return _index(what, int(space.n), action, array)
+        return _index(subject, int(space.n), action, array)
     assert space.shape is not None, f"{space} has no vectors"
     if array.dtype.kind not in "iuf":
-        raise ValueError(f"{what} is {shown(action)}; it needs numbers of shape {space.shape}")
+        raise ValueError(f"{subject} is {shown(action)}; it needs numbers of shape {space.shape}")
     if array.size != math.prod(space.shape):
-        raise ValueError(f"{what} has shape {array.shape}; it needs {space.shape}")
+        raise ValueError(f"{subject} has shape {array.shape}; it needs {space.shape}")
     with np.errstate(over="ignore"):  # beyond float32 is inf, which the environment counts
         return array.reshape(space.shape).astype(np.float32)
 
 
-def _index(what: str, number: int, action: Any, array: np.ndarray) -> np.ndarray:
+def _index(subject: str, number: int, action: Any, array: np.ndarray) -> np.ndarray:
     is_whole = array.size == 1 and array.dtype.kind == "f" and float(array.item()).is_integer()
     if is_whole or (array.size == 1 and are_integers(array)):
         return np.asarray(int(array.item()))
@@ -194,4 +194,4 @@ def _index(what: str, number: int, action: Any, array: np.ndarray) -> np.ndarray
         chosen = array.argmax()
         if np.allclose(array.ravel(), np.arange(number) == chosen, rtol=0.0, atol=NEAR_ONE_HOT):
             return np.asarray(chosen)
-    raise ValueError(f"{what} is {shown(action)}; it needs an index below {number}, or a one-hot row of {number}")
+    raise ValueError(f"{subject} is {shown(action)}; it needs an index below {number}, or a one-hot row of {number}")

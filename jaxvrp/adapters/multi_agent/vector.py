@@ -191,11 +191,11 @@ class _Worker:
 
     def __init__(self, name: str, context: Any, pickled: bytes):
         self.name = name
-        self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=_serve, args=(theirs, pickled), name=name, daemon=True)
+        self.pipe, child_end = context.Pipe()
+        self.process = context.Process(target=_serve, args=(child_end, pickled), name=name, daemon=True)
         self.process.start()
         # With a copy of it open here, the death of the process would go unnoticed.
-        theirs.close()
+        child_end.close()
 
     def answer(self, method: str) -> Any:
         try:

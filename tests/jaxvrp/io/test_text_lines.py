@@ -168,7 +168,7 @@ def test_fields_are_between_commas_or_given():
         refused(LINE.fields, ("p", "q", "r")) == f"hand.txt, line 7: expected the 3 fields 'p q r', found 2; {remedy}"
     )
     message = f"hand.txt, line 7: expected the 1 numbers 'p', found 2; {remedy}"
-    assert refused(LINE.fields, ("p",), ["1", "2"], what="numbers") == message
+    assert refused(LINE.fields, ("p",), ["1", "2"], subject="numbers") == message
     assert "correct the quotes" in refused(Line(Path(), 1, '"x').fields, ("p",))
 
 

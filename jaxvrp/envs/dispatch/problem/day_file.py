@@ -51,7 +51,7 @@ MOST_REQUESTS, MOST_VEHICLES = 100_000, 1_000
 REMEDY = "write a day as docs/dispatch.md describes"
 
 PLACE = list_of(number_from(-LARGEST), length=2)
-NOT_NEGATIVE, POSITIVE = number_from(0), number_from(0, itself=False)
+NOT_NEGATIVE, POSITIVE = number_from(0), number_from(0, with_least=False)
 WINDOW = {f"{end}_{edge}": NOT_NEGATIVE for end in ("pickup", "dropoff") for edge in ("earliest", "deadline")}
 TIMED = ("arrival", *WINDOW)
 """Fields of a request that are times of the clock."""

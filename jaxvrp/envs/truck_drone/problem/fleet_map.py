@@ -56,9 +56,9 @@ FEWEST_STEPS, MOST_STEPS = 4, 10_000
 ROUNDING = 1e-6
 """Steps: a number nearer to a whole one than this stands for it."""
 
-Positive = Annotated[float, number_from(0, itself=False)]
+Positive = Annotated[float, number_from(0, with_least=False)]
 NotNegative = Annotated[float, number_from(0)]
-Endless = Annotated[float, optional(number_from(0, itself=False))]
+Endless = Annotated[float, optional(number_from(0, with_least=False))]
 """Null in a file is inf in a map; of another field with a default it is the same as leaving it out."""
 
 Point = Annotated[tuple[float, float], list_of(number_from(-LARGEST), length=2)]
