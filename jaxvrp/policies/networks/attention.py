@@ -27,7 +27,7 @@ import jax.numpy as jnp
 
 from jaxvrp.actor import Carry
 from jaxvrp.policies.networks.inputs import EntityInput
-from jaxvrp.policies.networks.layers import Memoryless, NetworkSpec, layer_norm, softmax
+from jaxvrp.policies.networks.layers import Memoryless, NetworkSpec, contract, layer_norm, softmax
 from jaxvrp.policies.networks.places import Sites, canonical_frame, distances, length, pair, sites, turned
 from jaxvrp.spaces import ByKind, EntityKind, Pointer
 
@@ -198,12 +198,12 @@ class AttentionLayer(nn.Module):
         shape = (rows, entities, self.num_heads, size // self.num_heads)
         projected = _dense(3 * size, 1.0, use_bias=False)(layer_norm(flat))
         query, key, value = (part.reshape(shape) for part in jnp.split(projected, 3, axis=-1))
-        score = jnp.einsum("rmhe,rnhe->rhmn", query, key) / jnp.sqrt(jnp.float32(shape[-1]))
+        score = contract("rmhe,rnhe->rhmn", query, key) / jnp.sqrt(jnp.float32(shape[-1]))
         if distance is not None:
             slope = self.param("slope", _slopes, (self.num_heads,))
             score -= slope[:, None, None] * distance[:, None]
         weight = softmax(jnp.where(present[:, None, None], score, -1e9))
-        mixed = jnp.einsum("rhmn,rnhe->rmhe", weight, value).reshape(-1, size)
+        mixed = contract("rhmn,rnhe->rmhe", weight, value).reshape(-1, size)
         flat += _dense(size, 1.0, use_bias=False)(mixed)
         flat += nn.relu(_dense(size)(layer_norm(flat)))
         return flat.reshape(x.shape)
@@ -285,11 +285,11 @@ class Decoder(nn.Module):
         wanted = _project(_dense(self.size, 1.0, use_bias=False), situation).reshape(*situation.shape[:2], heads, -1)
         offered = jnp.split(_project(_dense(2 * self.size, 1.0, use_bias=False), x), 2, axis=-1)
         key, value = (part.reshape(*x.shape[:2], heads, -1) for part in offered)
-        score = jnp.einsum("rahe,rmhe->rahm", wanted, key) / jnp.sqrt(jnp.float32(key.shape[-1]))
+        score = contract("rahe,rmhe->rahm", wanted, key) / jnp.sqrt(jnp.float32(key.shape[-1]))
         if between is not None:
             score += jnp.moveaxis(_project(_dense(heads, 1.0, use_bias=False), between), 3, 2)
         weight = softmax(jnp.where(present[:, None, None], score, -1e9))
-        return jnp.einsum("rahm,rmhe->rahe", weight, value).reshape(*situation.shape[:2], self.size)
+        return contract("rahm,rmhe->rahe", weight, value).reshape(*situation.shape[:2], self.size)
 
     def _point(self, query: jax.Array, x: jax.Array, between: jax.Array | None) -> jax.Array:
         """Logits of the actions, in the order of the pointers, `f32[R, A, head_size]`."""

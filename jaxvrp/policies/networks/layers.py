@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import re
 from collections.abc import Callable
 
 import flax.linen as nn
@@ -17,6 +19,9 @@ ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {"relu": nn.relu, "ta
 
 EPSILON = 1e-6
 """Added to the variance that LayerNorm divides by."""
+
+SMALL = 16
+"""Rows and columns of a matrix that is multiplied by sums off a CPU; with 35 a TPU moves as much either way."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,6 +94,54 @@ def _softmax_slope(weight: jax.Array, slope: jax.Array) -> tuple[jax.Array]:
 
 
 softmax.defvjp(lambda x: 2 * (softmax(x),), _softmax_slope)
+
+
+def contract(equation: str, left: jax.Array, right: jax.Array) -> jax.Array:
+    """`jnp.einsum` of two arrays of matrices, over one axis; off a CPU small ones are multiplied by sums of products.
+
+    A matrix of ten rows takes a whole tile of a TPU's memory, and of a unit of a GPU or TPU that multiplies matrices.
+    """
+    if max(*left.shape[1:], *right.shape[1:]) > SMALL:
+        return jnp.einsum(equation, left, right)
+    return _contract_small(equation, left, right)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _contract_small(equation: str, left: jax.Array, right: jax.Array) -> jax.Array:
+    on_cpu, elsewhere = (functools.partial(form, equation) for form in (jnp.einsum, _sums_of_products))
+    return jax.lax.platform_dependent(left, right, cpu=on_cpu, default=elsewhere)
+
+
+def _sums_of_products(equation: str, left: jax.Array, right: jax.Array) -> jax.Array:
+    """The sum is not along the last axis, where XLA gives each a warp of a GPU."""
+    of_left, of_right, out = re.split(",|->", equation)
+    (summed,) = set(of_left) - set(out)
+    axes = out[:2] + summed + out[2:]
+
+    def placed(x: jax.Array, names: str) -> jax.Array:
+        x = x.transpose([names.index(name) for name in axes if name in names])
+        return jnp.expand_dims(x, [place for place, name in enumerate(axes) if name not in names])
+
+    return (placed(left, of_left) * placed(right, of_right)).sum(axis=2)
+
+
+def _contract_slopes(equation: str, kept: tuple[jax.Array, jax.Array], slope: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Of both arrays; on a CPU those of `jnp.einsum`, whose bits differ from those of other products."""
+
+    def on_cpu(left: jax.Array, right: jax.Array, slope: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return jax.vjp(functools.partial(jnp.einsum, equation), left, right)[1](slope)
+
+    def elsewhere(left: jax.Array, right: jax.Array, slope: jax.Array) -> tuple[jax.Array, jax.Array]:
+        of_left, of_right, out = re.split(",|->", equation)
+        to_left = _sums_of_products(f"{out},{of_right}->{of_left}", slope, right)
+        return to_left, _sums_of_products(f"{out},{of_left}->{of_right}", slope, left)
+
+    return jax.lax.platform_dependent(*kept, slope, cpu=on_cpu, default=elsewhere)
+
+
+_contract_small.defvjp(
+    lambda equation, left, right: (_contract_small(equation, left, right), (left, right)), _contract_slopes
+)
 
 
 class Trunk(nn.Module):

@@ -135,6 +135,23 @@ def test_a_gradient_that_is_written_out_is_the_derived_one(written, derived):
     assert np.isfinite(slopes[0]).all()
 
 
+@pytest.mark.parametrize("off_cpu", [False, True])
+@pytest.mark.parametrize("few", [3, layers.SMALL + 1])
+@pytest.mark.parametrize("equation", ["rmhe,rnhe->rhmn", "rhmn,rnhe->rmhe", "rahe,rmhe->rahm", "rahm,rmhe->rahe"])
+def test_contractions_and_their_gradients(equation, few, off_cpu, monkeypatch):
+    if off_cpu:
+        monkeypatch.setattr(jax.lax, "platform_dependent", lambda *xs, cpu, default: default(*xs))
+    of_left, of_right, out = equation.replace("->", ",").split(",")
+    sizes = {"r": 4, "a": 2, "h": 2, "e": 5, "m": few, "n": few}
+    left, right, slope = (noise([sizes[name] for name in names], len(names)) for names in (of_left, of_right, out))
+    made, back = jax.vjp(lambda *factors: layers.contract(equation, *factors), left, right)
+    exact = [np.asarray(x, np.float64) for x in (left, right, slope)]
+    np.testing.assert_allclose(made, np.einsum(equation, *exact[:2]), atol=1e-5)
+    to_left, to_right = back(slope)
+    np.testing.assert_allclose(to_left, np.einsum(f"{out},{of_right}->{of_left}", exact[2], exact[1]), atol=1e-5)
+    np.testing.assert_allclose(to_right, np.einsum(f"{of_left},{out}->{of_right}", exact[0], exact[2]), atol=1e-5)
+
+
 def test_an_unknown_kind_is_refused():
     with pytest.raises(ValueError, match=r"network is 'lstm'; it must be one of: mlp, gru, attention"):
         fields.build(PPOConfig, {"network": "lstm"}, "key")
