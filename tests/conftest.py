@@ -20,9 +20,8 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
 # Runs sync what they write: the files of tests lie in memory where there is enough of it. (A container has 64 MB.)
-MEMORY_DISK = "/dev/shm"
-if os.access(MEMORY_DISK, os.W_OK) and shutil.disk_usage(MEMORY_DISK).free > 2**32:
-    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY_DISK)
+if os.access("/dev/shm", os.W_OK) and shutil.disk_usage("/dev/shm").free > 2**32:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", "/dev/shm")
 
 # What a shell starts in the background ignores Ctrl-C; the tests of it want Python's own handler.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -38,7 +38,7 @@ from jaxvrp.search.found import Report, with_found
 from jaxvrp.show import STILLS
 from jaxvrp.show.export import draw
 from train.commands import shards
-from train.commands.case_file import FLEET_HELP, read_case
+from train.commands.case_file import FLEET_HELP, fleet_is_missing, read_case
 from train.commands.entry import entry
 from train.commands.instance_file import (
     INDEX_HELP,
@@ -126,9 +126,12 @@ class Solution:
 
     def write_page(self, path: str | os.PathLike) -> None:
         """Write one page, without other files, that plays the plan and has a sheet for each vehicle, to be printed."""
-        problem = self.problem.problem
+        problem, env = self.problem.problem, self.problem.env
+        episode = show.export_episode(self.episode, problem)
+        said = self.problem.problems.parameters(problem, env)  # the others are of instances that are drawn
         episode = {
-            **show.export_episode(self.episode, problem),
+            **episode,
+            "config": {name: value for name, value in episode["config"].items() if name in said},
             "is_plan": True,
             "subtitle": f"plan by {self.method}, feasible: {verdict(self)}",
         }
@@ -393,7 +396,8 @@ def read_problems(
             raise UserError(f"cannot read {path}: {error.strerror}; give another file") from None
         except ValueError as error:
             mistakes[name] = error
-    raise UserError(other_problem(path) or (str(mistakes[env]) if env else _refusal(path, mistakes)))
+    refusal = other_problem(path) or fleet_is_missing(path)
+    raise UserError(refusal or (str(mistakes[env]) if env else _refusal(path, mistakes)))
 
 
 def _may_be_given(problems: Problems[Any], path: str | os.PathLike) -> str:

@@ -12,7 +12,7 @@ from jaxvrp.io.units import TIMES
 MINUTES = 24 * 60
 """Of a day."""
 
-TIME = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?")
+TIME = re.compile(r"(?:([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?)|24:00(?::00)?")
 
 
 def is_time(value: object) -> bool:
@@ -30,7 +30,7 @@ def minutes_of(text: str) -> float:
     if found is None:
         raise ValueError(f"'{text.strip()[:20]}' is no time of the clock; write it as 08:30")
     hour, minute, second = (int(part or 0) for part in found.groups())
-    return 60 * hour + minute + second / 60
+    return float(MINUTES) if found[1] is None else 60 * hour + minute + second / 60
 
 
 class Clock(NamedTuple):
@@ -41,7 +41,7 @@ class Clock(NamedTuple):
     @classmethod
     def of(cls, text: str) -> Clock:
         """The clock of a day that begins at a time like `08:00`; errors as of `minutes_of`."""
-        return cls(minutes_of(text))
+        return cls(minutes_of(text) % MINUTES)
 
     def since(self, text: str) -> float:
         """Minutes from the start to a time; one before the start is of the next day. Errors as of `minutes_of`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,11 +24,18 @@ EMPTY = ("", "nan", "null", "-")
 class StreetTable(NamedTuple):
     """Ways from each of L locations to each: `seconds`, and `metres` or None, `f64[L, L]`; rows are where they begin.
 
-    They are as given; see `jaxvrp.io.streets.closed`.
+    They are as given; see `jaxvrp.io.streets.closed`. `names` are those of the locations, () if there are none.
     """
 
     seconds: np.ndarray
     metres: np.ndarray | None = None
+    names: tuple[str, ...] = ()
+
+    def at(self, rows: Sequence[int]) -> StreetTable:
+        """The table of these locations, in this order."""
+        index, metres = np.ix_(rows, rows), self.metres
+        names = tuple(self.names[row] for row in rows) if self.names else ()
+        return StreetTable(self.seconds[index], None if metres is None else metres[index], names)
 
 
 def read_streets(path: str | os.PathLike, profile: str = "car", size: int | None = None) -> StreetTable:
@@ -36,7 +43,7 @@ def read_streets(path: str | os.PathLike, profile: str = "car", size: int | None
 
     `.json`: OSRM's answer to `table` with `durations`, and `distances` if they are there; or an object with VROOM's
     `matrices`, of which that of `profile` counts. Else rows of seconds between commas, semicolons or tabs; names of
-    locations in the first row, or in the first row and column, are skipped.
+    locations in the first row, the first column, or both, are kept.
 
     Args:
         path: of the file.
@@ -52,7 +59,8 @@ def read_streets(path: str | os.PathLike, profile: str = "car", size: int | None
             content = read_json(path, REMEDY)
             matrices = content.get("matrices") if isinstance(content, dict) else None
             return streets_in(content, "", size) if matrices is None else streets_of(matrices, profile, size)
-        return StreetTable(matrix_of(_rows(path), "the table", size))
+        rows, names = _rows(path)
+        return StreetTable(matrix_of(rows, "the table", size), names=names)
     except ValueError as error:
         raise ValueError(str(error) if str(path) in str(error) else f"{path}: {error}") from None
 
@@ -77,14 +85,25 @@ def streets_in(content: Any, where: str = "", size: int | None = None) -> Street
     return StreetTable(seconds, None if distances is None else matrix_of(distances, f"{where}distances", len(seconds)))
 
 
-def _rows(path: str | os.PathLike) -> list[list[float | None]]:
-    """The numbers of a CSV, None where there is none, without names of locations."""
+def _rows(path: str | os.PathLike) -> tuple[list[list[float | None]], tuple[str, ...]]:
+    """The numbers of a CSV, None where there is none, and the names of locations before or above them, () if none."""
     lines = read_lines(path, "a table of seconds", "a row of numbers")
-    has_head = not all(word in EMPTY or lines[0].is_number(word) for word in map(str.lower, lines[0].separated()))
-    lines = lines[has_head:]
     words = [line.separated() for line in lines]
-    is_named = bool(words) and (not lines[0].is_number(words[0][0]) or (has_head and len(words[0]) == len(words) + 1))
-    return [[_number(line, word) for word in row[is_named:]] for line, row in zip(lines, words, strict=True)]
+    # Names may be numbers; then the corner between them is none.
+    is_named = not _is_way(lines[-1], words[-1][0]) or (
+        len(words[-1]) == len(lines) and not _is_way(lines[0], words[0][0])
+    )
+    columns = len(words[-1]) - is_named
+    # As many lines as columns of numbers are all data, so that a word among them is a mistake.
+    has_head = len(lines) != columns and not all(_is_way(lines[0], word) for word in words[0])
+    head = tuple(words[0][-columns:]) if has_head else ()
+    lines, words = lines[has_head:], words[has_head:]
+    names = tuple(row[0] for row in words) if is_named else head
+    return [[_number(line, word) for word in row[is_named:]] for line, row in zip(lines, words, strict=True)], names
+
+
+def _is_way(line: Line, word: str) -> bool:
+    return word.lower() in EMPTY or line.is_number(word)
 
 
 def _number(line: Line, word: str) -> float | None:

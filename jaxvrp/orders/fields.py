@@ -68,8 +68,10 @@ def fields_of(names: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def order_of(values: Mapping[str, Any], where: str, *, place: Point | None = None, comma: bool = False) -> Order:
+def order_of(values: Mapping[str, Any], where: str, names: Mapping[str, str], *, comma: bool = False) -> Order:
     """The order that the values of a row say, by field; `comma`: numbers may have a decimal comma.
+
+    `names` are those of columns, by field, as of `fields_of`.
 
     Raises:
         ValueError: a value is wrong; a line that names the row and the column.
@@ -86,8 +88,11 @@ def order_of(values: Mapping[str, Any], where: str, *, place: Point | None = Non
             found = math.nan
         if not least <= found <= most:
             bound = f" from {least:g}" + (f" to {most:g}" if most < LARGEST else "") if least > -LARGEST else ""
-            raise ValueError(f"{where}: {field} is '{cut(text)}'; it must be a number{bound}")
+            raise ValueError(f"{where}: {named(field)} is '{cut(text)}'; it must be a number{bound}")
         return found
+
+    def named(field: str) -> str:
+        return cut(names.get("window" if field in ("earliest", "latest") and "window" in names else field, field))
 
     def time(field: str) -> str | float | None:
         value = values.get(field)
@@ -95,19 +100,19 @@ def order_of(values: Mapping[str, Any], where: str, *, place: Point | None = Non
 
     def number_or_time(field: str) -> float | None:
         try:
+            if re.fullmatch(r"0\d+", str(values.get(field)).strip()):  # 0830
+                raise ValueError
             return number(field, 0)
         except ValueError:
-            text = cut(str(values[field]).strip())
-            raise ValueError(f"{where}: {field} is '{text}'; write a time as 08:30, or minutes of the day") from None
+            text, remedy = cut(str(values[field]).strip()), "write a time as 08:30, or minutes since the fleet's start"
+            raise ValueError(f"{where}: {named(field)} is '{text}'; {remedy}") from None
 
     values = _with_window(values, where)
-    names = [str(values[field]).strip() for field in ("id", "name") if str(values.get(field) or "").strip()]
-    address = str(values.get("address") or "").strip() or (names[1] if len(names) > 1 else "")
-    if place is None:
-        place = _place(values, number, where)
+    texts = [str(values[field]).strip() for field in ("id", "name") if str(values.get(field) or "").strip()]
+    address = str(values.get("address") or "").strip() or (texts[1] if len(texts) > 1 else "")
     return Order(
-        name=names[0] if names else where,
-        place=place,
+        name=texts[0] if texts else where,
+        place=_place(values, number, where),
         where=where,
         earliest=time("earliest"),
         latest=time("latest"),
@@ -123,9 +128,7 @@ def _with_window(values: Mapping[str, Any], where: str) -> Mapping[str, Any]:
     window = values.get("window")
     if not window:
         return values
-    ends = (
-        window if isinstance(window, Sequence) and not isinstance(window, str) else re.split(r"\s*[-\u2013]\s*", window)
-    )
+    ends = window if isinstance(window, list) else re.split(r"\s*[-\u2013]\s*", str(window))
     if len(ends) != 2:
         raise ValueError(f"{where}: window is '{cut(str(window))}'; write it as 08:00-12:00")
     return {**values, "earliest": ends[0], "latest": ends[1]}

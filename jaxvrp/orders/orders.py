@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from jaxvrp.io.clock import MINUTES, Clock, minutes_of
+from jaxvrp.io.clock import MINUTES, Clock
 from jaxvrp.io.earth import WIDEST, Earth
 from jaxvrp.io.street_files import StreetTable
 
@@ -145,6 +145,7 @@ def case_of(orders: Orders, fleet: Fleet) -> Case:
     Raises:
         ValueError: they do not fit together; one line that names the file and the place in it.
     """
+    fleet = dataclasses.replace(fleet, streets=fleet.streets and _in_order(fleet.streets, orders, fleet.path))
     count, rows = len(orders.orders), len(fleet.streets.seconds) if fleet.streets else None
     if rows not in (None, count + 1):
         raise ValueError(
@@ -169,6 +170,27 @@ def case_of(orders: Orders, fleet: Fleet) -> Case:
     return Case(os.path.basename(orders.path), fleet, places[0], tuple(stops), earth)
 
 
+def _in_order(streets: StreetTable, orders: Orders, path: str | os.PathLike) -> StreetTable:
+    """The table with its rows in the order of the customers, after the depot, if it names them.
+
+    Raises:
+        ValueError: it names some of them; one line.
+    """
+    names, customers = list(streets.names), [order.name for order in orders.orders]
+    known = set(customers) & set(names)
+    if not known:
+        return streets
+    depot = [row for row, name in enumerate(names) if name not in known]
+    if len(known) < len(customers) or len(depot) != 1 or len(names) != len(customers) + 1:
+        missing = next((name for name in customers if name not in known), None)
+        wrong = f"and none of {missing}" if missing else f"and {len(names) - len(known)} others, not the depot alone"
+        raise ValueError(
+            f"{path}: vans.matrix has a row of {next(iter(sorted(known)))}, {wrong}; name the depot and every customer "
+            "once, or none"
+        )
+    return streets.at([*depot, *(names.index(name) for name in customers)])
+
+
 def _stop(orders: Orders, order: Order, place: Point, fleet: Fleet) -> Stop:
     """An order on the plane and on the clock of the day."""
     where = f"{orders.path}, {order.where}: the window of {order.name}"
@@ -187,15 +209,15 @@ def _stop(orders: Orders, order: Order, place: Point, fleet: Fleet) -> Stop:
 
 
 def _minutes(value: str | float | None, fleet: Fleet) -> float | None:
-    """Minutes since the start; below 0 for a clock time before it, unless the day lasts until then."""
+    """Minutes since the start; below 0 for a clock time out of the day that is nearer to its start than to its end."""
     if not isinstance(value, str):
         return value
     minutes = fleet.clock.since(value)
-    return minutes - MINUTES if minutes > fleet.horizon and minutes_of(value) < fleet.clock.start else minutes
+    return minutes - MINUTES if MINUTES - minutes < minutes - fleet.horizon else minutes
 
 
 def _words(value: str | float | None) -> str:
-    return "any time" if value is None else value if isinstance(value, str) else f"{value:g}"
+    return "any time" if value is None else value if isinstance(value, str) else f"{value:g} min"
 
 
 def _refuse_exchanged(orders: Orders, fleet: Fleet) -> None:
@@ -207,7 +229,8 @@ def _refuse_exchanged(orders: Orders, fleet: Fleet) -> None:
         if gap > 1.0 and NEAR * exchanged < gap:
             raise ValueError(
                 f"{orders.path}, {order.where}: latitude {place[0]:g} and longitude {place[1]:g} of {order.name} lie "
-                "far from the depot, and near it if exchanged; exchange the two columns"
+                f"far from the depot, {depot[0]:g} and {depot[1]:g}, and near it if exchanged; exchange the two "
+                "columns, or those of the depot"
             )
         far += [order] if abs(place[0] - depot[0]) * 111 > WIDEST else []
     if far:

@@ -60,7 +60,7 @@ def _of_table(path: str | os.PathLike) -> Orders:
             raise ValueError(f"{where} has {len(row)} cells, and the head {len(names)}; put texts in quotes")
         cells = dict(zip(names, [*row, *[""] * len(names)], strict=False))
         values = {field: cells[name] for field, name in fields.items()}
-        orders.append(order_of(values, where, comma=separator != ","))
+        orders.append(order_of(values, where, fields, comma=separator != ","))
     ignored = tuple(name for name in names if name and not field_of(name))
     return Orders(path, tuple(orders), "latitude" in fields, ignored)
 
@@ -83,7 +83,10 @@ def _of_point(feature: Any, where: str) -> Order:
     if not (isinstance(place, list) and len(place) in (2, 3)):
         raise ValueError(f"{where} is no point with coordinates; give points alone")
     properties = feature.get("properties") or {}
-    values = {field: properties[name] for field, name in fields_of(properties).items()}
+    if not isinstance(properties, dict):
+        raise ValueError(f'{where}.properties: expected an object, as {{"id": "A", "kg": 2}}')
+    names = fields_of(properties)
+    values = {field: properties[name] for field, name in names.items()}
     if "id" not in values and "id" in feature:
         values["id"] = feature["id"]
-    return order_of({**values, "longitude": place[0], "latitude": place[1]}, where)
+    return order_of({**values, "longitude": place[0], "latitude": place[1]}, where, names)

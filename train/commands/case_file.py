@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 import jaxvrp
@@ -14,8 +15,20 @@ from jaxvrp.orders.fleet_file import read_fleet
 from jaxvrp.orders.orders import case_of
 from jaxvrp.orders.table import read_orders
 
+TABLES = (".csv", ".tsv", ".geojson")
+"""Endings of files of customers."""
+
 FLEET_HELP = "depot, day, vans and drones of the customers in a table or GeoJSON, .yaml"
 """Of the option `--fleet` of every command that reads such files."""
+
+
+def fleet_is_missing(path: str | os.PathLike) -> str | None:
+    """The line that refuses a table of customers without a fleet; None if a file is none."""
+    try:
+        count = len(read_orders(path).orders) if Path(path).suffix.lower() in TABLES else 0
+    except (OSError, ValueError):
+        return None
+    return f"{path} is a table of customers; give the fleet, too: --fleet fleet.yaml" if count else None
 
 
 def read_case(path: str | os.PathLike, fleet_path: str | os.PathLike) -> tuple[str, Any]:
@@ -35,6 +48,9 @@ def read_case(path: str | os.PathLike, fleet_path: str | os.PathLike) -> tuple[s
         raise UserError(f"cannot read {error.filename}: {error.strerror}; give another file") from None
     except ValueError as error:
         raise UserError(str(error)) from None
+    times = (time for order in orders.orders for time in (order.earliest, order.latest, order.known))
+    if any(isinstance(time, float) for time in times):
+        notes = [*notes, f"numbers that say times are minutes since {fleet.clock.shown(0)}, when the fleet starts"]
     print(printable(f"{len(case.stops)} customers, played in {name}, as {why}"))
     for note in (*notes, ignored_words(orders.ignored)):
         if note:

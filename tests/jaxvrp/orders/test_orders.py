@@ -84,7 +84,7 @@ BAD_TABLES = {
     "exchanged": ("id,lat,lon\na,48.1,11.5\nb,11.52,48.11\n", "line 3: latitude 11.52 and longitude 48.11 of b"),
     "beyond the pole": (
         "id,lat,lon\na,118.1,11.5\n",
-        "line 2: latitude is '118.1'; it must be a number from -90 to 90",
+        "line 2: lat is '118.1'; it must be a number from -90 to 90",
     ),
     "far": ("id,lat,lon\na,58.1,11.5\n", "line 2: a lies more than 300 km from the depot"),
     "a window backwards": (
@@ -92,10 +92,12 @@ BAD_TABLES = {
         "line 2: the window of a ends at 10:00, before it begins at 12:00",
     ),
     "before the day": ("id,lat,lon,from,to\na,48.1,11.5,06:00,07:00\n", "is not in the day, 08:00 to 18:00"),
-    "no time": ("id,lat,lon,from\na,48.1,11.5,25:00\n", "line 2: earliest is '25:00'; write a time as 08:30"),
+    "no time": ("id,lat,lon,from\na,48.1,11.5,25:00\n", "line 2: from is '25:00'; write a time as 08:30"),
+    "no colon": ("id,lat,lon,from\na,48.1,11.5,0830\n", "from is '0830'; write a time as 08:30, or minutes since the"),
+    "the depot exchanged": ("id,lat,lon\na,11.5,48.1\n", "exchange the two columns, or those of the depot"),
     "one id twice": ("id,lat,lon\na,48.1,11.5\na,48.2,11.5\n", "line 3: id 'a' is that of line 2, too"),
-    "negative": ("id,lat,lon,kg\na,48.1,11.5,-2\n", "line 2: load is '-2'; it must be a number from 0"),
-    "no number": ("id,lat,lon,kg\na,48.1,11.5,heavy\n", "line 2: load is 'heavy'; it must be a number from 0"),
+    "negative": ("id,lat,lon,kg\na,48.1,11.5,-2\n", "line 2: kg is '-2'; it must be a number from 0"),
+    "no number": ("id,lat,lon,kg\na,48.1,11.5,heavy\n", "line 2: kg is 'heavy'; it must be a number from 0"),
     "empty": ("", "customers.csv has no customers"),
     "a head alone": ("id,lat,lon\n", "customers.csv has no customers"),
     "ten thousand": (rows(10_000), "customers.csv has 10000 customers; up to 2000 are planned at once"),
@@ -110,6 +112,24 @@ BAD_TABLES = {
 def test_bad_tables_are_refused_in_a_line(files, table, words):
     with pytest.raises(ValueError) as refused:
         case(*files(table))
+    assert words in str(refused.value) and "\n" not in str(refused.value)
+
+
+BAD_PROPERTIES = {
+    "a number for a window": ({"id": "a", "window": 480}, "features[0]: window is '480'; write it as 08:00-12:00"),
+    "an object for a window": ({"id": "a", "window": {"from": 1}}, "write it as 08:00-12:00"),
+    "a window of words": ({"id": "a", "window": "early-late"}, "features[0]: window is 'early'; write a time as 08:30"),
+    "a list": (["id"], "features[0].properties: expected an object"),
+    "a text": ("id", "features[0].properties: expected an object"),
+}
+
+
+@pytest.mark.parametrize(("properties", "words"), BAD_PROPERTIES.values(), ids=BAD_PROPERTIES)
+def test_bad_points_are_refused_in_a_line(files, properties, words):
+    point = {"type": "Feature", "properties": properties, "geometry": {"type": "Point", "coordinates": [11.5, 48.1]}}
+    text = json.dumps({"type": "FeatureCollection", "features": [point]})
+    with pytest.raises(ValueError) as refused:
+        case(*files(text, name="customers.geojson"))
     assert words in str(refused.value) and "\n" not in str(refused.value)
 
 
@@ -145,6 +165,51 @@ def test_a_night_goes_on_after_midnight(files):
     assert Clock(1200).shown(270) == "00:30 +1" and Clock(480).shown(11.557) == "08:12"
 
 
+@pytest.mark.parametrize(
+    ("day", "window", "minutes"),
+    [
+        (("22:00", "06:00"), ("23:00", "07:00"), (60, 480)),  # an hour after the end, not fifteen before the start
+        (("22:00", "06:00"), ("", "07:00"), (0, 480)),
+        (("22:00", "06:00"), ("21:00", "23:00"), (0, 60)),
+        (("08:00", "16:00"), ("07:00", "17:00"), (0, 480)),
+        (("08:00", "24:00"), ("20:00", "24:00"), (720, 960)),
+    ],
+)
+def test_a_window_is_cut_to_the_day(files, day, window, minutes):
+    fleet = FLEET.replace("08:00", f'"{day[0]}"').replace("18:00", f'"{day[1]}"')
+    (stop,) = case(*files(f"id,lat,lon,from,to\na,48.1,11.5,{window[0]},{window[1]}\n", fleet)).stops
+    assert (stop.earliest, stop.latest) == minutes
+
+
+def test_a_stop_without_a_time_takes_that_of_the_fleet(files):
+    path, fleet = files("id,lat,lon,service\na,48.11,11.52,1\nb,48.12,11.53,\n")
+    problems = registry.problems_of(jaxvrp.make("dispatch"))
+    day, notes = problems.of_case(case(path, fleet))
+    assert day.instance.stop_time.tolist() == [3, 3, 1, 1, 1]
+    assert [note.partition(",")[0] for note in notes] == [
+        "vans: stops of 1 to 3 minutes are asked for",
+        "drones: stops of 0 to 1 minutes are asked for",
+    ]
+
+
+@pytest.mark.parametrize("capacity", [2.29, 2.3, 2.31])
+def test_kilograms_are_not_lost_in_rounding(files, capacity):
+    path, fleet = files("id,lat,lon,kg\na,48.11,11.52,1.25\nb,48.12,11.53,1.05\n", FLEET.replace("800", f"{capacity}"))
+    day, _ = registry.problems_of(jaxvrp.make("dispatch")).of_case(case(path, fleet))
+    assert day.scale == 100 and day.instance.load.tolist() == [125, 105]
+    assert day.instance.capacity[0] == round(100 * capacity)
+
+
+def test_what_a_fleet_file_says_in_units_is_no_cause_for_a_warning(files):
+    near = "id,lat,lon\na,48.101,11.501\n"  # drones take half a minute
+    problems = registry.problems_of(jaxvrp.make("dispatch"))
+    day, _ = problems.of_case(case(*files(near)))
+    assert problems.inspect(day, None).warnings == ()
+    fast = FLEET.replace("speed: 30", "speed: 130")
+    day, _ = problems.of_case(case(*files("id,lat,lon\na,48.101,14.2\n", fast)))  # 200 km away: 100 and 1 on the plane
+    assert not any("latitude" in words for words in problems.inspect(day, None).warnings)
+
+
 STREETS = FLEET.replace("speed: 30", "matrix: streets.json")
 
 TABLE = {
@@ -175,6 +240,16 @@ def test_a_table_of_seconds_alone_is_enough(files, tmp_path):
     assert found.fleet.streets.seconds.tolist() == TABLE["durations"] and found.fleet.streets.metres is None
 
 
+@pytest.mark.parametrize("head", ["depot,b,a\n", ",depot,b,a\n", ""])
+def test_rows_that_name_customers_follow_these(files, tmp_path, head):
+    seconds = [[0, 300, 240], [300, 0, 60], [360, 120, 0]]
+    names = ["depot", "b", "a"] if head != "depot,b,a\n" else []
+    rows = [",".join(map(str, [*names[at : at + 1], *row])) for at, row in enumerate(seconds)]
+    (tmp_path / "streets.csv").write_text(head + "\n".join(rows))
+    found = case(*files(fleet=STREETS.replace(".json", ".csv")))
+    assert found.fleet.streets.seconds.tolist() == TABLE["durations"]
+
+
 BAD_STREETS = {
     "another size": (TABLE["durations"][:2], STREETS, "durations"),
     "too few": ([[0, 240], [360, 0]], STREETS, "vans.matrix has 2 rows; it needs 3: one for the depot"),
@@ -191,6 +266,21 @@ def test_bad_streets_are_refused_in_a_line(files, tmp_path, durations, fleet, wo
         found = case(*files(fleet=fleet))
         registry.problems_of(jaxvrp.make(found.fleet.choice[0])).of_case(found)
     assert words in str(refused.value) and "fleet.yaml" in str(refused.value) and "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ("depot,a,c\n0,1,2\n1,0,1\n2,1,0\n", "vans.matrix has a row of a, and none of b; name the depot and every"),
+        ("0,1,abc\n1,0,1\n2,1,0\n", "line 1"),
+        ("0,1,abc\n1,0,1\n2,1,0\n", "abc"),
+    ],
+)
+def test_bad_tables_of_streets_are_refused_in_a_line(files, tmp_path, table, words):
+    (tmp_path / "streets.csv").write_text(table)
+    with pytest.raises(ValueError) as refused:
+        case(*files(fleet=STREETS.replace(".json", ".csv")))
+    assert words in str(refused.value) and "\n" not in str(refused.value)
 
 
 def geodesic(one, two):

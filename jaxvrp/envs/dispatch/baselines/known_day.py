@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxvrp.environment import TimeStep
 from jaxvrp.envs.dispatch.baselines import hindsight
 from jaxvrp.envs.dispatch.baselines.hindsight import TRAVEL_PRICE, Served
 from jaxvrp.envs.dispatch.baselines.search import search_moment
@@ -121,7 +122,36 @@ def _planned(env: Dispatch, instance: Instance, prepared: Prepared, best: Served
     if env.num_zones_each_way:
         nothing[DRIVER] = np.zeros((instance.max_requests, env.fleet_size), np.int32)
     asked = follow(env, instance, nothing)
-    return asked.replace(states=PlannedDay(asked.states, tuple(stops_of(prepared, best))))
+    return asked.replace(
+        states=PlannedDay(asked.states, tuple(stops_of(prepared, best))),
+        timesteps=_paid(env, asked.timesteps, prepared, best),
+    )
+
+
+def _paid(env: Dispatch, asked: TimeStep, prepared: Prepared, best: Served) -> TimeStep:
+    """The timesteps `[L]` of a day on which all is rejected, with the reward of the plan at the end, and its metrics.
+
+    Waits and delays are left out: they count from when a request was made.
+    """
+    figures, count = _figures(prepared, best), float(prepared.num_requests)
+    served = figures["served"]
+    is_drone = np.asarray(prepared.fleet.is_drone)
+    by_drone = sum(1 for stop in stops_of(prepared, best) if is_drone[stop.vehicle] and not stop.is_pickup)
+    metrics = {
+        "requests": count,
+        **figures,
+        "served_share": served / max(count, 1.0),
+        "rejected": count - served,
+        "drone_share": by_drone / max(served, 1.0),
+        "broken_promises": 0.0,
+        "invalid_actions": 0.0,
+    }
+    worth = figures["value_served"] - float(env.travel_price) * figures["travel"]
+    is_end = np.arange(len(asked.done)) == np.argmax(asked.done)
+    return asked.replace(
+        reward={role: np.where(is_end[:, None], worth, np.zeros_like(paid)) for role, paid in asked.reward.items()},
+        metrics={name: np.full(len(is_end), value, np.float32) for name, value in metrics.items()},
+    )
 
 
 def stops_of(prepared: Prepared, found: Served) -> Iterator[Stop]:

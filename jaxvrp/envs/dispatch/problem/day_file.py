@@ -234,13 +234,13 @@ def with_streets_of(content: Mapping[str, Any], path: str | os.PathLike) -> Mapp
     if both := sorted(content.keys() & {"travel_time", "travel_distance"}):
         raise ValueError(f"streets: {both[0]} says how long ways are, too; leave one of them out")
     try:
-        seconds, metres = read_streets(pathlib.Path(path).parent / name)
+        table = read_streets(pathlib.Path(path).parent / name)
     except OSError as error:
         raise ValueError(f"streets: cannot read {name}: {error.strerror}; give another file") from None
     units = content.get("units") or {}
-    found = {"travel_time": seconds / (SECONDS * TIMES.get(units.get("time") or "min", 1.0))}
-    if metres is not None:
-        found["travel_distance"] = metres / (METRES * LENGTHS.get(units.get("length") or "km", 1.0))
+    found = {"travel_time": table.seconds / (SECONDS * TIMES.get(units.get("time") or "min", 1.0))}
+    if table.metres is not None:
+        found["travel_distance"] = table.metres / (METRES * LENGTHS.get(units.get("length") or "km", 1.0))
     return {**content, "streets": None, **found}
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from jaxvrp.envs.dispatch.problem.day_file import NamedDay
 from jaxvrp.envs.dispatch.problem.instance import MINUTES_PER_HOUR, Instance, street_pace
-from jaxvrp.plausible import TINY, degrees, distant, extent, paces
+from jaxvrp.plausible import TINY, degrees, distant, extent, paces, slow
 from jaxvrp.problems import Inspection
 
 SHORTEST, LONGEST = 30.0, 7 * 24 * MINUTES_PER_HOUR
@@ -36,17 +36,21 @@ def _warnings(day: NamedDay, across: float, horizon: float) -> Iterator[str]:
         return
     end = "dropoff" if instance.depot is not None else "pickup"
     of_file = np.asarray(getattr(instance, end), np.float64) + day.place
-    absurd = [*degrees(of_file, f"requests[0].{end}")] or [*_mixed(instance)]
+    in_degrees = [] if day.earth else [*degrees(of_file, f"requests[0].{end}")]  # else they were, and are projected
+    absurd = in_degrees or [*_mixed(instance)]
     yield from absurd
     if absurd:
         return
     if not SHORTEST <= horizon <= LONGEST:
         yield f"horizon: a day of {_minutes(horizon)}; give times in units.time, by default minutes"
     values, first = np.unique(instance.speed, return_index=True)
-    speeds = {f"vehicles[{index}].speed": float(value) for value, index in zip(values, first, strict=True)}
-    for field, speed in speeds.items():
-        per_minute = {field: speed / MINUTES_PER_HOUR}
-        yield from paces(per_minute, lambda pace: f"{pace * MINUTES_PER_HOUR:g} km/h", across, horizon, _minutes)
+    for value, index in zip(values, first, strict=True):
+        of_fleet = "drones" if instance.is_drone[index] else "vans"
+        field = f"{of_fleet}.speed" if day.addresses else f"vehicles[{index}].speed"
+        speed = {field: float(value) / MINUTES_PER_HOUR}
+        # A fleet file says km/h: there only few customers are near.
+        compared = slow if day.addresses else paces
+        yield from compared(speed, lambda pace: f"{pace * MINUTES_PER_HOUR:g} km/h", across, horizon, _minutes)
 
 
 def _mixed(instance: Instance) -> Iterator[str]:

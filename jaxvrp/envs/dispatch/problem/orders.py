@@ -5,10 +5,8 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
-
-import numpy as np
 
 from jaxvrp.envs.dispatch.problem.day_file import FORMAT, METRES, SECONDS, NamedDay, parse_day
 from jaxvrp.envs.dispatch.problem.instance import MINUTES_PER_HOUR
@@ -28,19 +26,20 @@ def day_of(case: Case) -> tuple[NamedDay, list[str]]:
     """
     fleet, notes = case.fleet, []
     scale = _scale([stop.load for stop in case.stops])
-    service = {stop.service for stop in case.stops if stop.service is not None}
-    longest = max(service, default=None)
-    if len(service) > 1:
-        notes.append(
-            f"service: {min(service):g} to {longest:g} minutes are asked for, and a vehicle has one time for all "
-            f"stops; the longest, {longest:g}, is taken"
-        )
-    total = max(1, math.ceil(scale * sum(stop.load for stop in case.stops)))
-    vans = [_vehicle(f"van {1 + at}", fleet.vans, longest, scale, total) for at in range(fleet.vans.count)]
-    drones = [
-        {**_vehicle(f"drone {1 + at}", fleet.drones, longest, scale, total), "is_drone": True}
-        for at in range(fleet.drones.count)
-    ]
+    total = max(1, _units_of(scale, sum(stop.load for stop in case.stops), math.ceil))
+    vehicles = []
+    for name, kind in (("van", fleet.vans), ("drone", fleet.drones)):
+        times = sorted({kind.stop if stop.service is None else stop.service for stop in case.stops})
+        longest = times[-1]
+        if kind.count and longest > times[0]:
+            notes.append(
+                f"{name}s: stops of {times[0]:g} to {longest:g} minutes are asked for, and a vehicle has one time for "
+                f"all stops and for loading; the longest, {longest:g}, is taken"
+            )
+        of_kind = {"is_drone": True} if name == "drone" else {}
+        vehicles += [
+            {**_vehicle(f"{name} {1 + at}", kind, longest, scale, total), **of_kind} for at in range(kind.count)
+        ]
     rows = sorted(range(len(case.stops)), key=lambda row: case.stops[row].known)
     stops = [case.stops[row] for row in rows]
     requests = [
@@ -50,13 +49,13 @@ def day_of(case: Case) -> tuple[NamedDay, list[str]]:
             "dropoff": list(stop.place),
             "dropoff_earliest": stop.earliest,
             "dropoff_deadline": stop.latest,
-            "load": max(1, math.ceil(scale * stop.load)),
+            "load": max(1, _units_of(scale, stop.load, math.ceil)),
         }
         for stop in stops
     ]
     content = {"format": FORMAT, "name": case.title, "horizon": fleet.horizon, "depot": list(case.depot)}
     streets = _streets(fleet, [0, *(1 + row for row in rows)])
-    day = parse_day({**content, "vehicles": vans + drones, "requests": requests, **streets})
+    day = parse_day({**content, "vehicles": vehicles, "requests": requests, **streets})
     addresses = tuple(stop.address for stop in stops)
     return dataclasses.replace(day, start=fleet.clock, earth=case.earth, scale=scale, addresses=addresses), notes
 
@@ -65,22 +64,30 @@ def _streets(fleet: Fleet, rows: Sequence[int]) -> dict[str, Any]:
     """The matrices of a day whose places have these rows in the table of the fleet; {} without one."""
     if fleet.streets is None:
         return {}
-    seconds, metres = fleet.streets
-    found = {"travel_time": seconds[np.ix_(rows, rows)] / SECONDS}
-    return found if metres is None else {**found, "travel_distance": metres[np.ix_(rows, rows)] / METRES}
+    table = fleet.streets.at(rows)
+    found = {"travel_time": table.seconds / SECONDS}
+    return found if table.metres is None else {**found, "travel_distance": table.metres / METRES}
 
 
 def _scale(loads: Sequence[float]) -> int:
     """The first of `SCALES` in which all loads are whole, or the finest."""
-    return next((scale for scale in SCALES if all(float(scale * load).is_integer() for load in loads)), SCALES[-1])
+
+    def is_whole(scale: int, load: float) -> bool:
+        return _units_of(scale, load, math.floor) == _units_of(scale, load, math.ceil)
+
+    return next((scale for scale in SCALES if all(is_whole(scale, load) for load in loads)), SCALES[-1])
 
 
-def _vehicle(name: str, kind: Kind, service: float | None, scale: int, total: int) -> dict[str, Any]:
-    stop_time = kind.stop if service is None else service
+def _units_of(scale: int, kilograms: float, rounded: Callable[[float], int]) -> int:
+    """Whole units, up or down; what is next to a whole number is one: 100 times 2.3 is a little less than 230."""
+    return rounded(round(scale * kilograms, ndigits=6))
+
+
+def _vehicle(name: str, kind: Kind, stop_time: float, scale: int, total: int) -> dict[str, Any]:
     vehicle: dict[str, Any] = {
         "id": name,
         "speed": kind.speed,
-        "capacity": total if math.isinf(kind.capacity) else int(scale * kind.capacity),
+        "capacity": total if math.isinf(kind.capacity) else _units_of(scale, kind.capacity, math.floor),
         "detour": kind.detour,
         "stop_time": stop_time,
         "turnaround": kind.turnaround,

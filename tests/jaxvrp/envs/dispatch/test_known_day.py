@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxvrp import show
 from jaxvrp.envs.dispatch.baselines import hindsight
 from jaxvrp.envs.dispatch.baselines.known_day import stops_of
 from jaxvrp.envs.dispatch.problem.day_file import FORMAT, read_days
@@ -44,6 +45,11 @@ def test_a_known_day_is_planned_ahead_and_keeps_every_promise(tmp_path, windows)
     assert int(served) == planned.plan["value"] and " min driven" in rest
     ways = [float(words.split()[0]) for words in rest.split(", ")]
     assert sum(ways) == pytest.approx(planned.plan["travel"], abs=0.1)
+    summary = show.export_episode(planned.episode)["summary"]
+    assert (summary["served"], summary["rejected"]) == (int(served), 12 - int(served))
+    assert summary["return"] == planned.plan["value"] and summary["travel"] == pytest.approx(
+        planned.plan["travel"], abs=1e-3
+    )
     planned.write(tmp_path / "plan.html")
     planned.write(tmp_path / "plan.csv")
 
