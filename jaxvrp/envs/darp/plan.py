@@ -43,8 +43,8 @@ def report_of(states: State, problem: Instance | None = None) -> tuple[Instance,
 
     States are as for `actions_of`; their own instance counts where the problem that was read is not given.
     """
-    own = jax.tree.map(lambda leaf: np.asarray(leaf)[0], states.instance)
-    instance = own if problem is None else jax.tree.map(np.asarray, problem)
+    state_instance = jax.tree.map(lambda leaf: np.asarray(leaf)[0], states.instance)
+    instance = state_instance if problem is None else jax.tree.map(np.asarray, problem)
     return instance, solution_report(instance, actions_of(states))
 
 

@@ -166,7 +166,7 @@ class Dispatch(Environment):
         if self.entity_kinds:
             return contexts
         static, dynamic = self._static_planes(state), self._dynamic_planes(state)
-        return {name: jax.vmap(lambda own: flatten(own, static, dynamic))(rows) for name, rows in contexts.items()}
+        return {name: jax.vmap(lambda row: flatten(row, static, dynamic))(rows) for name, rows in contexts.items()}
 
     def global_observation(self, state: State) -> jax.Array | None:
         """`f32[F]`, what the dispatcher sees; None with entities."""

@@ -277,7 +277,7 @@ def driver_context(state: State) -> jax.Array:
     exists = state.prepared.capacity > 0
     idle = rules.idle(state).astype(jnp.float32)
     free_in = jnp.maximum(plans.free - state.now, 0.0) * scales.per_time
-    own = [*scales.place(plans.place), idle, *scales.place(plans.goal), free_in, *_spare(state)]
+    columns = [*scales.place(plans.place), idle, *scales.place(plans.goal), free_in, *_spare(state)]
     day = jnp.stack(_day(state, scales))
     shared = jnp.broadcast_to(day, (exists.shape[0], day.shape[0]))
-    return jnp.concatenate([jnp.where(exists[:, None], jnp.stack(own, axis=-1), 0.0), shared], axis=-1)
+    return jnp.concatenate([jnp.where(exists[:, None], jnp.stack(columns, axis=-1), 0.0), shared], axis=-1)

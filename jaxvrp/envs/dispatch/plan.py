@@ -85,12 +85,12 @@ def _ways(named: NamedDay, day: DrivenDay) -> dict[str, str]:
     is_drone = day.instance.is_drone
     fleets = {"driven": [v for v in day.vehicles if not is_drone[v]], "flown": [v for v in day.vehicles if is_drone[v]]}
     found = {}
-    for what, vehicles in fleets.items():
+    for verb, vehicles in fleets.items():
         minutes = sum(float(day.report.travel[v]) + day.tracks[v].idle for v in vehicles)
         ways = [day.kilometres(v) for v in vehicles]
         far = "" if None in ways else f", {number(math.fsum(way or 0.0 for way in ways))} km"
-        if minutes or what == "driven":
-            found[what] = f"{named.amount(minutes)}{far}"
+        if minutes or verb == "driven":
+            found[verb] = f"{named.amount(minutes)}{far}"
     return found
 
 
@@ -151,14 +151,14 @@ def _stops(named: NamedDay, day: DrivenDay) -> list[dict[str, Any]]:
     """The stops of vehicle after vehicle; `departs` is when it leaves for it, or begins to load for the trip."""
     rows = []
     for v in day.vehicles:
-        mine = [stop for stop in day.stops if stop.vehicle == v]
-        for at, stop in enumerate(mine, 1):
+        stops = [stop for stop in day.stops if stop.vehicle == v]
+        for at, stop in enumerate(stops, 1):
             rows.append(
                 {
                     "vehicle": named.vehicles[v],
                     "trip": stop.trip if day.instance.depot is not None else None,
                     "stop": at,
-                    "what": what(stop),
+                    "what": activity(stop),
                     "request": named.requests[stop.request],
                     "departs": named.moment(stop.departs),
                     "begin": named.moment(stop.start),
@@ -168,7 +168,7 @@ def _stops(named: NamedDay, day: DrivenDay) -> list[dict[str, Any]]:
     return rows
 
 
-def what(stop: Stop) -> str:
+def activity(stop: Stop) -> str:
     """Pickup or drop-off, in words."""
     return "pickup" if stop.is_pickup else "drop-off"
 

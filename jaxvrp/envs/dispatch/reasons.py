@@ -59,7 +59,7 @@ def _of_vehicles(state: State) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Kind, amount and other, all `[V]`, of what keeps each vehicle from the request at hand."""
     prepared, plans, request = state.prepared, state.plans, state.request
     shape, capacity = prepared.capacity.shape, prepared.capacity
-    own, late = _without_own_deadlines(prepared, plans, request)
+    without_deadlines, late = _without_own_deadlines(prepared, plans, request)
     instance = prepared.fleet
     roomy = offers(prepared.replace(capacity=jnp.full_like(capacity, jnp.inf)), plans, request).feasible
     long_trip = prepared.replace(fleet=instance.replace(max_trip=jnp.full_like(instance.max_trip, jnp.inf)))
@@ -77,7 +77,7 @@ def _of_vehicles(state: State) -> tuple[jax.Array, jax.Array, jax.Array]:
             (offers(long_trip, plans, request).feasible, Why.TRIP, 0.0),
             (offers(long_day, plans, request).feasible, Why.HORIZON, 0.0),
             (unbound, Why.PROMISE, broken),
-            (own, Why.DEADLINE, late),
+            (without_deadlines, Why.DEADLINE, late),
             (jnp.ones(shape, bool), Why.SEVERAL, 0.0),
         ],
         shape,

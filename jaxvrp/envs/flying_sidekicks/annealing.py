@@ -70,8 +70,8 @@ Tasks = tuple[jax.Array, jax.Array, jax.Array]
 def followed(instance: Instance, codes: jax.Array) -> tuple[_Drive, Tasks]:
     """The ends of plans `i32[P, L]`, and kind, node and drone of their tasks, `i32[2 n - 1, L]` each."""
     nodes = instance.num_nodes
-    order, who = codes[: 2 * nodes - 1], codes[2 * nodes - 1 :]
-    wanted = jnp.take_along_axis(who, order, axis=0, mode="promise_in_bounds")
+    order, vehicles = codes[: 2 * nodes - 1], codes[2 * nodes - 1 :]
+    wanted = jnp.take_along_axis(vehicles, order, axis=0, mode="promise_in_bounds")
     lanes = codes.shape[1:]
     words = jax.lax.broadcasted_iota(jnp.int32, (1 + (nodes - 1) // 32, *lanes), 0)
     no_fly = instance.no_fly.ravel()
@@ -114,13 +114,13 @@ def price(tables: Tables, codes: jax.Array) -> tuple[jax.Array, jax.Array]:
 def changed_codes(tables: Tables, codes: jax.Array, drawn: jax.Array) -> jax.Array:
     """A change of each plan, `i32[P, L]`; `drawn` are numbers in [0, 1), `f32[8, L]`."""
     nodes, drones = tables.instance.num_nodes, tables.instance.num_drones
-    order, who = codes[: 2 * nodes - 1], codes[2 * nodes - 1 :]
+    order, vehicles = codes[: 2 * nodes - 1], codes[2 * nodes - 1 :]
     kind = (drawn[0] >= np.cumsum(SHARES[:-1], dtype=np.float32)[:, None]).sum(axis=0, dtype=jnp.int32)
     customer = 1 + below(nodes - 1, drawn[1])
     friend = tables.near[customer, below(tables.near.shape[1], drawn[2])]
     friend = jnp.where(drawn[3] < 0.2, below(nodes, drawn[3] / 0.2), friend)
     other = jnp.maximum(friend, 1)
-    vehicle, others = (jnp.take_along_axis(who, node[None], axis=0)[0] for node in (customer, other))
+    vehicle, others = (jnp.take_along_axis(vehicles, node[None], axis=0)[0] for node in (customer, other))
     is_renewed = (kind == RELOCATE) & (drawn[5] < 0.4)
     # The truck twice as often as each drone.
     vehicle = jnp.where(is_renewed, jnp.maximum(below(drones + 2, drawn[5] / 0.4) - 1, 0), vehicle)
@@ -144,9 +144,9 @@ def changed_codes(tables: Tables, codes: jax.Array, drawn: jax.Array) -> jax.Arr
 
     node = position[:nodes]
     exchanges = (kind == SWAP) & (drawn[7] < 0.5)
-    who = jnp.where((node == customer) & (is_renewed | exchanges), jnp.where(exchanges, others, vehicle), who)
-    who = jnp.where((node == other) & exchanges, vehicle, who)
-    return jnp.concatenate([order, who])
+    vehicles = jnp.where((node == customer) & (is_renewed | exchanges), jnp.where(exchanges, others, vehicle), vehicles)
+    vehicles = jnp.where((node == other) & exchanges, vehicle, vehicles)
+    return jnp.concatenate([order, vehicles])
 
 
 def _places(order: jax.Array, position: jax.Array, node: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -109,8 +109,8 @@ class SidekickProblems(Problems[Instance]):
 
     def inspect(self, problem: Instance, env: FlyingSidekicks) -> Inspection:
         """Warnings about one problem with the numbers of its file, as if its units had been mixed."""
-        itself = np.eye(problem.num_nodes, dtype=bool)
-        out, back = (np.where(itself, np.inf, drain) for drain in (problem.drain_out, problem.drain_back))
+        same_node = np.eye(problem.num_nodes, dtype=bool)
+        out, back = (np.where(same_node, np.inf, drain) for drain in (problem.drain_out, problem.drain_back))
         least = out.min(axis=1) + back.min(axis=2)  # to each node from any, and from it to any
         allowed = np.flatnonzero((problem.exists & ~np.asarray(problem.no_fly).all(axis=0))[1:]) + 1
         needs = least[np.argmax(problem.endurance)][allowed]

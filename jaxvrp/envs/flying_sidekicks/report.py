@@ -234,13 +234,13 @@ class _Check:
 
     def _fly(self, drone: int, flight: _Flight, held: float, arrive: float) -> None:
         """What the drone did, launched `held` later than it could be, until it is back at the truck."""
-        who = name_of_drone(drone)
+        name = name_of_drone(drone)
         times = [time + held for time in (flight.begin, flight.arrive, flight.leave, arrive)]
         times.append(max(times[-1], self.clock))
         legs = (("fly", flight.customer), ("serve", flight.customer), ("fly", self.here), ("hover", self.here))
         for (does, node), begin, end in zip(legs, times[:-1], times[1:], strict=True):
             if does == "fly" or end > begin:
-                self.drones.append(Event(who, does, begin, end, node))
+                self.drones.append(Event(name, does, begin, end, node))
 
     def _take(self, does: str, time: float, node: int, drone: int | None = None) -> None:
         """The truck does something for a time."""

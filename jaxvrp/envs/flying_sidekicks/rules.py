@@ -147,10 +147,10 @@ def num_actions(num_nodes: int, num_drones: int) -> int:
 
 def task_of(action: jax.Array, num_nodes: int, num_drones: int) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Kind, node and drone of actions, `i32[...]` each; node and drone are 0 where the kind has none."""
-    node, which = action // (num_drones + 1), action % (num_drones + 1)
-    at_stop, is_last = node >= num_nodes, which == num_drones
-    kind = jnp.where(at_stop, jnp.where(is_last, SERVE, RECOVER), jnp.where(which == 0, DRIVE, LAUNCH))
-    drone = jnp.where(at_stop, jnp.where(is_last, 0, which), jnp.maximum(which - 1, 0))
+    node, choice = action // (num_drones + 1), action % (num_drones + 1)
+    at_stop, is_last = node >= num_nodes, choice == num_drones
+    kind = jnp.where(at_stop, jnp.where(is_last, SERVE, RECOVER), jnp.where(choice == 0, DRIVE, LAUNCH))
+    drone = jnp.where(at_stop, jnp.where(is_last, 0, choice), jnp.maximum(choice - 1, 0))
     return kind, jnp.where(at_stop, 0, node), drone
 
 

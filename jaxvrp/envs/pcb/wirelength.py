@@ -131,21 +131,21 @@ def part_hpwl(net_hpwl: jax.Array, part_nets: jax.Array) -> jax.Array:
     return jnp.sum(jnp.where(part_nets, net_hpwl, 0.0), axis=-1)
 
 
-def mean_contact(pads: Pads, own: Pads, groups: jax.Array) -> jax.Array:
+def mean_contact(pads: Pads, part: Pads, groups: jax.Array) -> jax.Array:
     """`f32[2]`: mean vector in mm from a part's pads to the nearest pads of other parts on their nets; 0 without any.
 
     The mean is over the pairs of a pad and another part on its net. Of equally near pads, the first counts.
-    `own`: the part's signal pads (`[K]`); `groups`, `i32[P, S]`: from `pad_groups`.
+    `part`: the part's signal pads (`[K]`); `groups`, `i32[P, S]`: from `pad_groups`.
     """
     # `[K, P]`: an own pad, and a group of pads of another part on its net, in the row of the first of them.
-    same_net, other_part = own.net[:, None] == pads.net, own.component[:, None] != pads.component
-    counted = own.signal[:, None] & (groups[:, 0] >= 0) & same_net & other_part
+    same_net, other_part = part.net[:, None] == pads.net, part.component[:, None] != pads.component
+    counted = part.signal[:, None] & (groups[:, 0] >= 0) & same_net & other_part
     least_square = nearest_x = nearest_y = jnp.zeros(counted.shape, pads.place.dtype)
     for column in range(groups.shape[1]):
         pad = groups[:, column]
         place = rows_at(pads.place, pad) if column else pads.place  # the first of a group stands in its own row
-        x = place[:, 0] - own.place[:, 0, None]
-        y = place[:, 1] - own.place[:, 1, None]
+        x = place[:, 0] - part.place[:, 0, None]
+        y = place[:, 1] - part.place[:, 1, None]
         square = x * x + y * y
         closer = (pad >= 0) & ((square < least_square) | (column == 0))
         least_square = jnp.where(closer, square, least_square)

@@ -36,5 +36,5 @@ def draw_state(state: State, words_of: Callable[[Any], str] = lambda state: "") 
     truck = f"truck at {name_of(int(state.truck_node))}"
     drone = f"drone away to {name_of(int(state.drone_customer))}" if state.is_away else "drone on board"
     clock = float(state.clock + state.truck_elapsed)
-    who = f"{words_of(state)}{truck}, {drone}"
-    return still.html(f"step {state.step}, time {clock:.4g}: {who}; {served} of {customers} customers served{note}")
+    where = f"{words_of(state)}{truck}, {drone}"
+    return still.html(f"step {state.step}, time {clock:.4g}: {where}; {served} of {customers} customers served{note}")

@@ -99,7 +99,7 @@ def as_json(operation: Operation) -> dict[str, Any]:
 def way(leg: Leg) -> dict[str, Any]:
     """A way as in a plan, see `COLUMNS`."""
     return {
-        "who": leg.who,
+        "who": leg.vehicle,
         "leave": leg.leave,
         "arrive": leg.arrive,
         "from": leg.origin,

@@ -34,9 +34,9 @@ REST = 1e-3
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """A vehicle of a story: `who` of the ways of a tour, its name, and the number of its colour."""
+    """A vehicle of a story: `vehicle` of the ways of a tour, its name, and the number of its colour."""
 
-    who: str
+    vehicle: str
     name: str
     colour: int
     tour: int = 0
@@ -59,9 +59,9 @@ class Cast:
         """In the order of the parts."""
         return tuple(map(self._vehicle, self.parts))
 
-    def index(self, who: str, tour: int = 0) -> int:
+    def index(self, vehicle: str, tour: int = 0) -> int:
         """Which vehicle that is."""
-        return next(at for at, part in enumerate(self.parts) if (part.who, part.tour) == (who, tour))
+        return next(at for at, part in enumerate(self.parts) if (part.vehicle, part.tour) == (vehicle, tour))
 
     def place(self, node: int) -> Point:
         """Where a node is."""
@@ -82,22 +82,20 @@ class Cast:
         standings, note = [Standing(self.span[0], "open")], "not served"
         if (service := self.ways.server.get(node)) is not None:
             standings.append(Standing(service.begin, "served", self.index(service.by, service.tour)))
-            who = self.parts[self.index(service.by, service.tour)].name
-            note = f"served by {who if ' ' in who else f'the {who}'} at {number(service.begin)}"
+            server = self.parts[self.index(service.by, service.tour)].name
+            note = f"served by {server if ' ' in server else f'the {server}'} at {number(service.begin)}"
         if self.no_fly[node]:
             note += ", not by the drone"
         return Place(name_of(node), str(node), "customer", self.place(node), tuple(standings), note)
 
     def _legs(self, part: Part) -> list[Leg]:
         """The ways of a vehicle, also those on board of the truck, in order."""
-        own = (
-            leg for leg in self.ways.legs if leg.tour == part.tour and (leg.who == part.who or part.who in leg.carries)
-        )
-        return sorted(own, key=lambda leg: leg.leave)
+        legs = (leg for leg in self.ways.legs if leg.tour == part.tour and part.vehicle in (leg.vehicle, *leg.carries))
+        return sorted(legs, key=lambda leg: leg.leave)
 
     def _vehicle(self, part: Part) -> Vehicle:
-        legs, is_truck = self._legs(part), part.who == TRUCK
-        served = (each for each in self.ways.server.values() if (each.by, each.tour) == (part.who, part.tour))
+        legs, is_truck = self._legs(part), part.vehicle == TRUCK
+        served = (each for each in self.ways.server.values() if (each.by, each.tour) == (part.vehicle, part.tour))
         services = sorted(service.begin for service in served)
         return Vehicle(
             name=part.name,
@@ -121,20 +119,20 @@ class Cast:
         """A drone is on board but from the launch of a flight until it meets the truck."""
         truck = self.index(TRUCK, part.tour)
         hosts: list[tuple[float, int | None]] = [(self.span[0], truck)]
-        ends = {(wait.who, wait.tour, wait.since): wait.until for wait in self.ways.waits}
-        flights = [leg for leg in legs if leg.who == part.who]
+        ends = {(wait.vehicle, wait.tour, wait.since): wait.until for wait in self.ways.waits}
+        flights = [leg for leg in legs if leg.vehicle == part.vehicle]
         for out, back in zip(flights[::2], flights[1::2], strict=False):
-            meets = ends.get((part.who, part.tour, back.arrive), back.arrive)
+            meets = ends.get((part.vehicle, part.tour, back.arrive), back.arrive)
             hosts += [(out.leave, None), (meets, truck)]
         return tuple(hosts)
 
     def _carries(self, part: Part, legs: list[Leg]) -> tuple[tuple[float, bool], ...]:
-        flights = [leg for leg in legs if leg.who == part.who]
+        flights = [leg for leg in legs if leg.vehicle == part.vehicle]
         return tuple(change for out in flights[::2] for change in ((out.leave, True), (out.arrive, False)))
 
     def _activities(self, part: Part, legs: list[Leg]) -> list[Activity]:
         """What a vehicle does; where it neither moves nor waits, it is at a node."""
-        waits = [wait for wait in self.ways.waits if (wait.who, wait.tour) == (part.who, part.tour)]
+        waits = [wait for wait in self.ways.waits if (wait.vehicle, wait.tour) == (part.vehicle, part.tour)]
         done = [
             *(Activity(leg.leave, leg.arrive, *_moves(part, leg)) for leg in legs),
             *(Activity(wait.since, wait.until, "waits", "waits") for wait in waits),
@@ -158,9 +156,9 @@ def _at(node: int) -> str:
 
 def _moves(part: Part, leg: Leg) -> tuple[str, str]:
     """The name of an activity, and words for it."""
-    if leg.who != part.who:
+    if leg.vehicle != part.vehicle:
         return "aboard", f"rides to {_at(leg.node)}"
-    return "moves", f"{'drives' if part.who == TRUCK else 'flies'} to {_at(leg.node)}"
+    return "moves", f"{'drives' if part.vehicle == TRUCK else 'flies'} to {_at(leg.node)}"
 
 
 def rounded(value: float, digits: int = 5) -> str:
@@ -211,14 +209,14 @@ def turn_events(states: State, clocks: Sequence[float], vehicle_of: Callable[[in
             words = f"the drone sets out for {_at(after)}"
         elif before and not after:
             words = f"truck and drone meet at {_at(int(states.truck_node[step]))}"
-        who = DRONE if states.is_drones_turn[step - 1] else TRUCK
-        events.append(Event(clocks[step], step, words, vehicle=vehicle_of(step - 1, who)))
+        mover = DRONE if states.is_drones_turn[step - 1] else TRUCK
+        events.append(Event(clocks[step], step, words, vehicle=vehicle_of(step - 1, mover)))
     return tuple(events)
 
 
 def tell(cast: Cast, report: Any, title: str, summary: Sequence[tuple[str, str]], clocks: tuple[float, ...]) -> Story:
     """What follows from a plan alone: `report` is its checker's, `summary` says what comes first of it."""
-    several = sum(part.who != TRUCK and part.tour == 0 for part in cast.parts) > 1
+    several = sum(part.vehicle != TRUCK and part.tour == 0 for part in cast.parts) > 1
     return Story(
         title=f"{title}: {len(cast.nodes) - 1} customers",
         summary=(

@@ -11,20 +11,20 @@ TRUCK, DRONE = "truck", "drone"
 class Leg(NamedTuple):
     """A way from node `origin` to `node`, of the truck, or of a drone alone."""
 
-    who: str
+    vehicle: str
     origin: int
     node: int
     leave: float
     arrive: float
     carries: tuple[str, ...] = ()  # the drones on board
-    serves: bool = False  # whether `who` serves the customer at its end then
+    serves: bool = False  # whether `vehicle` serves the customer at its end then
     tour: int = 0
 
 
 class Wait(NamedTuple):
     """`who`, a vehicle, waits at `node` between two times: for another, or for a window to open."""
 
-    who: str
+    vehicle: str
     node: int
     since: float
     until: float
@@ -57,7 +57,7 @@ class Ways:
 
     def waited(self, kind: str) -> float:
         """How long the truck, or all drones, waited, in all."""
-        return sum(wait.until - wait.since for wait in self.waits if wait.who.startswith(kind))
+        return sum(wait.until - wait.since for wait in self.waits if wait.vehicle.startswith(kind))
 
 
 def is_wait(since: float, until: float) -> bool:

@@ -59,7 +59,7 @@ def sheets_of(fleet_map: FleetMap, plan: Mapping[str, Any]) -> list[Sheet]:
         names = [each["customer"] for each in sortie["deliveries"]]
         loads[sortie["drone"], sortie["launch"]["time"]] = ", ".join(f"{demands[name]:g} for {name}" for name in names)
 
-    def row(event: Plan, what: str) -> tuple[str, ...]:
+    def row(event: Plan, activity: str) -> tuple[str, ...]:
         package = loads.get((event["who"], event["start"]), "") if event["what"] == "launch" else ""
         if event["what"] == "deliver":
             package = f"{demands[event['customer']]:g}"
@@ -67,8 +67,8 @@ def sheets_of(fleet_map: FleetMap, plan: Mapping[str, Any]) -> list[Sheet]:
         moments = event["start"], event["end"]
         times = [f"{each:g}" if fleet_map.start is None else fleet_map.said(each) for each in moments]
         late = f"{event['late']:g}" if event["late"] else ""
-        values = [event.get(key) for key in further]
-        return (*times, what, event["where"], package, battery, late, *("" if v is None else f"{v:g}" for v in values))
+        more = ("" if value is None else f"{value:g}" for value in map(event.get, further))
+        return (*times, activity, event["where"], package, battery, late, *more)
 
     sheets = []
     for name in plan["routes"]:
@@ -133,7 +133,7 @@ class _Planner:
                 self.drones[i] for i in np.flatnonzero((status != CRASHED) & (status != ONBOARD))
             ],
         }
-        lines = [f"{len(names)} {what} ({', '.join(names)})" for what, names in found.items() if names]
+        lines = [f"{len(names)} {fault} ({', '.join(names)})" for fault, names in found.items() if names]
         why = why_nobody(self.map, self.env) if len(unserved) == len(customers) else ""
         return [*lines, *([why] if why else [])]
 
@@ -195,9 +195,9 @@ class _Planner:
         leaves = np.array([self._node(index) is not None for index in range(1, len(place) - 1)], bool)
         begins = np.append(True, (moves[1:] != moves[:-1]) | (moves[1:] & (turns | leaves)))
         for start, stop, _ in runs(np.cumsum(begins)) if len(step) else []:
-            what = "drive" if moves[start] else "wait"
-            position = self.scale.place(place[stop])
-            yield _event(self._moment(start), self._moment(stop), self.truck_name, what, self._where(stop), position)
+            activity = "drive" if moves[start] else "wait"
+            point = self.scale.place(place[stop])
+            yield _event(self._moment(start), self._moment(stop), self.truck_name, activity, self._where(stop), point)
 
     def _sorties(self, drone: int) -> Iterator[Plan]:
         """Every flight of a drone, from the truck and back to it, or to where it ended."""
@@ -269,25 +269,25 @@ def _late_words(fleet_map: FleetMap, customers: list[Plan]) -> Plan:
     return {"late": f"{len(late)} of {len(customers)}, {fleet_map.amount('time')(sum(late))} in all"} if late else {}
 
 
-def _event(start: float, end: float, who: str, what: str, where: str, place: list[float], **further: Any) -> Plan:
-    event = {"start": start, "end": end, "who": who, "what": what, "where": where, "x": place[0], "y": place[1]}
+def _event(start: float, end: float, vehicle: str, activity: str, where: str, at: list[float], **further: Any) -> Plan:
+    event = {"start": start, "end": end, "who": vehicle, "what": activity, "where": where, "x": at[0], "y": at[1]}
     return {**dict.fromkeys(COLUMNS), **event, **further}
 
 
 def _events_of(sortie: Plan) -> Iterator[Plan]:
     """The events of a flight, in order."""
-    who, launch, end = sortie["drone"], sortie["launch"], sortie["end"]
+    drone, launch, end = sortie["drone"], sortie["launch"], sortie["end"]
     time = launch["time"]
-    yield _event(time, time, who, "launch", launch["where"], launch["position"], battery=launch["battery"])
+    yield _event(time, time, drone, "launch", launch["where"], launch["position"], battery=launch["battery"])
     for delivery in sortie["deliveries"]:
         time, customer, place = delivery["time"], delivery["customer"], delivery["position"]
         if delivery["waited"]:
-            yield _event(time - delivery["waited"], time, who, "wait", customer, place, customer=customer)
+            yield _event(time - delivery["waited"], time, drone, "wait", customer, place, customer=customer)
         charge = {"battery": delivery["battery"], "late": delivery["late"]}
-        yield _event(time, time, who, "deliver", customer, place, customer=customer, **charge)
-    time, what = end["time"], {"recovered": "board", "crashed": "crash"}.get(sortie["outcome"])
-    if what:
-        yield _event(time, time, who, what, end["where"], end["position"], battery=end["battery"])
+        yield _event(time, time, drone, "deliver", customer, place, customer=customer, **charge)
+    time, activity = end["time"], {"recovered": "board", "crashed": "crash"}.get(sortie["outcome"])
+    if activity:
+        yield _event(time, time, drone, activity, end["where"], end["position"], battery=end["battery"])
 
 
 def _rounded(number: Any) -> float:
@@ -343,7 +343,7 @@ class TruckDroneProblems(Problems[FleetMap]):
         if not isinstance(env, PlannedVrpdTw):
             return super().cost_words(problem, env, found)
         price, scale = price_of(env, found.cost), problem.whole_scale
-        first = [f"{count:g} {what}" for count, what in ((price.undone, "undone"), (price.late, "late")) if count]
+        first = [f"{count:g} {fault}" for count, fault in ((price.undone, "undone"), (price.late, "late")) if count]
         way = problem.amount("length")(scale.distance(price.way))
         return ", ".join([*first, f"end {problem.said(scale.moment(price.end))}", f"{way} driven and flown"])
 

@@ -93,11 +93,11 @@ def _of_drones(env: TruckDrone, world: World, beyond: jax.Array) -> Cause:
         others.shape,
     )
     grounded = jnp.where(drones.is_crashed, CRASHED, jnp.where(drones.is_onboard, ON_BOARD, ALLOWED))
-    own = jnp.stack([jnp.zeros_like(grounded), grounded], axis=1)
+    without_customer = jnp.stack([jnp.zeros_like(grounded), grounded], axis=1)
     return Cause(
-        jnp.concatenate([own, kind], axis=1).astype(jnp.int32),
-        jnp.concatenate([jnp.zeros_like(own, jnp.float32), amount], axis=1).astype(jnp.float32),
-        jnp.concatenate([own, jnp.broadcast_to(carrying, kind.shape)], axis=1).astype(jnp.int32),
+        jnp.concatenate([without_customer, kind], axis=1).astype(jnp.int32),
+        jnp.concatenate([jnp.zeros_like(without_customer, jnp.float32), amount], axis=1).astype(jnp.float32),
+        jnp.concatenate([without_customer, jnp.broadcast_to(carrying, kind.shape)], axis=1).astype(jnp.int32),
     )
 
 

@@ -125,7 +125,7 @@ def _faults(episode: Episode, course: Course) -> list[str]:
         "crashed": (status == CRASHED).sum(),
         "in the air at the end": 0 if is_success else ((status == FLYING) | (status == RETURNING)).sum(),
     }
-    return [f"{count} {what}" for what, count in counts.items() if count]
+    return [f"{count} {fault}" for fault, count in counts.items() if count]
 
 
 def _span(course: Course, names: Naming) -> tuple[float, float]:
@@ -371,10 +371,10 @@ def _events(course: Course, names: Naming) -> Iterator[Event]:
             yield Event(names.time(step[index]), int(index), words, "late" if look else "on time", vehicle)
         if step[0] < known <= step[-1]:
             yield Event(names.time(known), int(known - step[0]), f"{name} known", "known")
-    for what, happens, look in (
+    for phrase, happens, look in (
         ("crashed", drones.status == CRASHED, "crashed"),
         ("sent home by its battery", drones.forced_return, ""),
     ):
         for before, drone in np.argwhere(happens[1:] & ~happens[:-1]).tolist():
-            time, words = names.time(step[before + 1]), f"{names.drones[drone]} {what}"
+            time, words = names.time(step[before + 1]), f"{names.drones[drone]} {phrase}"
             yield Event(time, before + 1, words, look, 1 + drone)

@@ -66,7 +66,7 @@ class ToursProblems(TruckAndDroneProblems[Instance]):
         places = np.asarray(problem.locs, np.float64)
         if found := tuple(degrees(places, "node 0")):
             return Inspection(warnings=found)
-        speeds = {f"{who} speed": 1.0 / float(getattr(problem, f"{who}_pace")) for who in ("truck", "drone")}
+        speeds = {f"{kind} speed": 1.0 / float(getattr(problem, f"{kind}_pace")) for kind in ("truck", "drone")}
         horizon, shown = float(problem.closes[0] - problem.opens[0]), "{:.4g}".format
         fast = paces(speeds, lambda speed: f"{shown(speed)} in a unit of time", extent(places), horizon, shown)
         flown = flown_customers(problem)

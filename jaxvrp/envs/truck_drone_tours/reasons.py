@@ -20,19 +20,20 @@ def reasons_of(env: TruckDroneTours) -> Reasons:
 def explain(state: State) -> dict[str, Cause]:
     """`{"drone": Cause [1, n + 2], "truck": Cause [1, n]}`, of what the masks forbid."""
     instance, nodes, here = state.instance, jnp.arange(state.served.shape[0], dtype=jnp.int32), state.truck_node
-    ours, allowed = state.is_drones_turn, rules.drone_allowed(state)
+    drones_turn, allowed = state.is_drones_turn, rules.drone_allowed(state)
     always = jnp.ones((), bool)
     at_once, later = rules.late_in_the_air(state)
     excess = state.tours.load + instance.demand - instance.truck_capacity
     too_full = excess > rules.LOAD_SLACK * instance.truck_capacity
     stay = first_cause([(here == 0, Why.TO_MEET_HERE, 0.0), (always, Why.NOT_IN_TIME, later)], (1,))
     meet = first_cause(
-        [(~ours, Why.OTHERS_TURN, 0.0), (~state.is_away, Why.ON_BOARD, 0.0), (always, Why.NOT_IN_TIME, at_once)], (1,)
+        [(~drones_turn, Why.OTHERS_TURN, 0.0), (~state.is_away, Why.ON_BOARD, 0.0), (always, Why.NOT_IN_TIME, at_once)],
+        (1,),
     )
     late = rules.late_by_launch(state)
     serve = first_cause(
         [
-            (~ours, Why.OTHERS_TURN, 0.0),
+            (~drones_turn, Why.OTHERS_TURN, 0.0),
             (state.is_away, Why.AWAY, 0.0),
             (nodes == 0, Why.IS_DEPOT, 0.0),
             (~instance.exists, Why.MISSING, 0.0),
@@ -47,7 +48,7 @@ def explain(state: State) -> dict[str, Cause]:
     way = rules.late_by_way(state)
     drive = first_cause(
         [
-            (ours, Why.OTHERS_TURN, 0.0),
+            (drones_turn, Why.OTHERS_TURN, 0.0),
             ((nodes == 0) & (here == 0), Why.NONE_SERVED, 0.0),
             (state.is_away & (nodes == state.drone_customer), Why.DRONES, 0.0),
             (~instance.exists, Why.MISSING, 0.0),

@@ -154,13 +154,13 @@ def end_tour(before: State, state: State) -> State:
 @jax.jit
 def drone_allowed(state: State) -> jax.Array:
     """The drone's mask, `bool[n + 2]`: 0 ride along, or fly on; 1 meet the truck; 2 + i serve i."""
-    ours, (at_once, later) = state.is_drones_turn, late_in_the_air(state)
+    drones_turn, (at_once, later) = state.is_drones_turn, late_in_the_air(state)
     instance = state.instance
     # The mask before this one has seen to it that one of the two is in time, to rounding.
     granted = jnp.maximum(0.0, jnp.minimum(later, at_once))
     goes_on, meets = ~state.is_away | (later <= granted), state.is_away & (at_once <= granted)
-    serves = ours & ~state.is_away & ~instance.no_fly & (late_by_launch(state) <= 0.0)
-    return jnp.concatenate([jnp.stack([~ours | goes_on, ours & meets]), serves])
+    serves = drones_turn & ~state.is_away & ~instance.no_fly & (late_by_launch(state) <= 0.0)
+    return jnp.concatenate([jnp.stack([~drones_turn | goes_on, drones_turn & meets]), serves])
 
 
 def late_in_the_air(state: State) -> tuple[jax.Array, jax.Array]:

@@ -34,9 +34,9 @@ def story_of(episode: Episode, problem: Instance | None = None) -> Story:
     cast = Cast(
         ways=report.ways,
         parts=tuple(
-            Part(who, f"{who} {tour + 1}", tour, tour, turns.of(tour))
+            Part(vehicle, f"{vehicle} {tour + 1}", tour, tour, turns.of(tour))
             for tour in range(max(turns.count, 1))
-            for who in (TRUCK, DRONE)
+            for vehicle in (TRUCK, DRONE)
         ),
         locs=np.asarray(instance.locs, np.float64),
         nodes=np.flatnonzero(instance.exists).tolist(),
@@ -46,10 +46,10 @@ def story_of(episode: Episode, problem: Instance | None = None) -> Story:
     summary = [("cost", rounded(report.cost)), ("tours", str(len(report.end)))]
     return dataclasses.replace(
         tell(cast, report, "Tandems", summary, turns.clocks),
-        events=turn_events(states, turns.clocks, lambda step, who: cast.index(who, turns.tours[step])),
+        events=turn_events(states, turns.clocks, lambda step, vehicle: cast.index(vehicle, turns.tours[step])),
         cards=tuple(
-            Card(f"{who}s", agent=agent, steps=tuple(_said(cast, who, tour, clock) for tour, clock in turns.moments))
-            for agent, who in ((1, TRUCK), (0, DRONE))
+            Card(f"{kind}s", agent=agent, steps=tuple(_said(cast, kind, tour, clock) for tour, clock in turns.moments))
+            for agent, kind in ((1, TRUCK), (0, DRONE))
         ),
         lost=lost_in(states, "neither truck nor drone"),
         actions=action_names(env.num_nodes),
@@ -99,8 +99,8 @@ class _Turns:
         return ((of_tour[0][0] - 1, self.departure), *of_tour) if of_tour else ()
 
 
-def _said(cast: Cast, who: str, tour: int, clock: float) -> tuple[str, str, bool]:
+def _said(cast: Cast, kind: str, tour: int, clock: float) -> tuple[str, str, bool]:
     """What the card of all trucks, or drones, says of a state."""
-    vehicle = cast.vehicles[cast.index(who, tour)]
+    vehicle = cast.vehicles[cast.index(kind, tour)]
     note = held(vehicle.notes, clock)
     return activity_at(vehicle, clock), f"{vehicle.name} · {note[1] if note else ''}", False

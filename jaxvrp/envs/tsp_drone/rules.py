@@ -33,7 +33,7 @@ def advance(state: State, drone: jax.Array, truck: jax.Array, num_invalid: jax.A
 
 def drone_allowed(state: State, *, allow_revisits: bool) -> jax.Array:
     """The drone's mask, `bool[n + 2]`: 0 ride along, or fly on; 1 meet the truck; 2 + i serve i."""
-    ours, instance = state.is_drones_turn, state.instance
+    drones_turn, instance = state.is_drones_turn, state.instance
     goes_on = ~state.must_meet & meets_later(state, allow_revisits=allow_revisits)
     # A drone that may not fly on is within range: the masks before this one have seen to it.
     meets = state.is_away & (rows_at(state.in_range, state.truck_node) | ~goes_on)
@@ -44,8 +44,8 @@ def drone_allowed(state: State, *, allow_revisits: bool) -> jax.Array:
     returns = (flight <= instance.max_flight * (1.0 + SLACK)) & jnp.isfinite(flight)
     if instance.max_sortie is not None:
         returns &= sorties.in_time(state, allow_revisits=allow_revisits)
-    serves = ours & ~state.is_away & ~state.served & ~instance.no_fly & returns
-    return jnp.concatenate([jnp.stack([~ours | stays, ours & meets]), serves])
+    serves = drones_turn & ~state.is_away & ~state.served & ~instance.no_fly & returns
+    return jnp.concatenate([jnp.stack([~drones_turn | stays, drones_turn & meets]), serves])
 
 
 def nodes_ahead(state: State) -> jax.Array:

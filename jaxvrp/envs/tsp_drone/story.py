@@ -31,7 +31,7 @@ def story_of(episode: Episode, problem: Instance | None = None) -> Story:
     story = story_of_plan(instance, operations, allow_revisits=env.allow_revisits, clocks=clocks)
     return dataclasses.replace(
         story,
-        events=turn_events(states, clocks, lambda step, who: int(who == DRONE)),
+        events=turn_events(states, clocks, lambda step, vehicle: int(vehicle == DRONE)),
         lost=lost_in(states, "neither truck nor drone"),
         actions=action_names(env.num_nodes),
         episode=episode,

@@ -84,12 +84,12 @@ def visits_of(problem: Shipments, legs: Sequence[Leg]) -> Iterator[Visit]:
     clock = Clock(-MINUTES * (opens // MINUTES))
     places, tasks = problem.locs.tolist(), (tour.depot, *tour.tasks)
 
-    def visit(leg: Leg, node: int, arrival: float, begin: float, what: str, **more: Any) -> Visit:
+    def visit(leg: Leg, node: int, arrival: float, begin: float, activity: str, **more: Any) -> Visit:
         task, minute = tasks[node], begin / SECONDS
         return Visit(
             str(tour.drivers[leg.vehicle].id),
             False,
-            what,
+            activity,
             str(task.id) if node else "depot",
             tuple(places[node]),
             minute,
@@ -107,8 +107,8 @@ def visits_of(problem: Shipments, legs: Sequence[Leg]) -> Iterator[Visit]:
             yield visit(leg, 0, leg.leave, leg.leave, "start")
         way = None if problem.metres is None else float(problem.metres[leg.origin, leg.node]) / METRES
         served = {"load": abs(float(problem.demand[leg.node])), "service": tasks[leg.node].service / SECONDS}
-        what = end_of(leg.node) if leg.node else "home"
-        yield visit(leg, leg.node, leg.arrival, leg.begin, what, way=way, **(served if leg.node else {}))
+        activity = end_of(leg.node) if leg.node else "home"
+        yield visit(leg, leg.node, leg.arrival, leg.begin, activity, way=way, **(served if leg.node else {}))
 
 
 def entries_of(problem: Shipments, legs: Sequence[Leg], not_served: Sequence[int]) -> dict[str, Any]:

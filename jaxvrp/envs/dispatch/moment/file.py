@@ -256,7 +256,7 @@ def _planned(day: NamedDay, prepared: Prepared, courses: Sequence[Course]) -> Pl
 def _stop(instance: Instance, v: int, request: int, is_pickup: bool) -> tuple[float, ...]:
     """The planes of a stop."""
     end = "pickup" if is_pickup else "dropoff"
-    place, earliest, deadline = (getattr(instance, end + what)[request] for what in ("", "_earliest", "_deadline"))
+    place, earliest, deadline = (getattr(instance, end + suffix)[request] for suffix in ("", "_earliest", "_deadline"))
     due = instance.arrival[request]
     if instance.depot is not None:
         due = max(due, instance.pickup_earliest[request])

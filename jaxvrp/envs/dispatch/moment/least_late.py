@@ -131,7 +131,7 @@ def _driven(day: Instance, course: Course) -> tuple[float, float, float]:
     left, most = time, aboard
     for (request, is_pickup), load in zip(course.calls, loads, strict=True):
         end = "pickup" if is_pickup else "dropoff"
-        place, earliest, deadline = (getattr(day, end + what)[request] for what in ("", "_earliest", "_deadline"))
+        place, earliest, deadline = (getattr(day, end + suffix)[request] for suffix in ("", "_earliest", "_deadline"))
         way = minutes_between(day, v, here, place) if day.depot is None else minutes_on_trip(day, v, at, 1 + request)
         time, travel, here, aboard = max(time + way, float(earliest)), travel + way, place, aboard + load
         at = 1 + request

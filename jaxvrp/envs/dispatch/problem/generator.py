@@ -77,9 +77,9 @@ def arrivals(key: jax.Array, count: int, expected: float, until: float, peak: fl
 
 def places(key: jax.Array, count: int, weights: tuple[float, ...]) -> jax.Array:
     """`f32[count, 2]` in the unit square: around a centre, or anywhere."""
-    which_key, near_key, far_key = jax.random.split(key, 3)
-    which = jax.random.uniform(which_key, (count, 2), jnp.float32)
-    centre = jnp.sum(which[:, :1] >= np.cumsum(weights)[:-1].astype(np.float32), axis=1)
+    draw_key, near_key, far_key = jax.random.split(key, 3)
+    drawn = jax.random.uniform(draw_key, (count, 2), jnp.float32)
+    centre = jnp.sum(drawn[:, :1] >= np.cumsum(weights)[:-1].astype(np.float32), axis=1)
     near = jnp.asarray(CENTRES, jnp.float32)[centre] + SPREAD * jax.random.normal(near_key, (count, 2), jnp.float32)
     far = jax.random.uniform(far_key, (count, 2), jnp.float32)
-    return jnp.clip(jnp.where(which[:, 1:] < SCATTERED, far, near), 0.0, 1.0)
+    return jnp.clip(jnp.where(drawn[:, 1:] < SCATTERED, far, near), 0.0, 1.0)

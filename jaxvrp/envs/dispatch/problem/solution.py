@@ -141,10 +141,10 @@ def solution_report(
     findings, travel = _Findings(tolerance, factors is not None), np.zeros(day.num_vehicles)
     _check_pairs(day, stops, findings)
     for v in range(day.num_vehicles):
-        mine = [stop for stop in stops if stop.vehicle == v]
+        driven = [stop for stop in stops if stop.vehicle == v]
         check = _check_rides if day.depot is None else _check_trips
         of_legs = itertools.repeat(1.0) if factors is None else iter(factors[v].tolist())
-        travel[v] = check(day, v, mine, of_legs, findings)
+        travel[v] = check(day, v, driven, of_legs, findings)
     served, late = np.zeros(day.max_requests, bool), np.zeros(day.max_requests, bool)
     served[[stop.request for stop in stops if not stop.is_pickup]] = True
     late_stops = frozenset(stop for stop in stops if stop.start > _deadline(day, stop) + tolerance)
@@ -162,16 +162,16 @@ def _check_pairs(day: Instance, stops: list[Stop], findings: _Findings) -> None:
     by_request: dict[int, list[Stop]] = {}
     for stop in stops:
         by_request.setdefault(stop.request, []).append(stop)
-    for request, own in by_request.items():
-        drops, picks = [s for s in own if not s.is_pickup], [s for s in own if s.is_pickup]
+    for request, ends in by_request.items():
+        drops, picks = [s for s in ends if not s.is_pickup], [s for s in ends if s.is_pickup]
         where = f"request {request}"
         if len(drops) > 1 or len(picks) > 1 or day.load[request] == 0:
             findings.add("twice", where)
-        if len(drops) != 1 or len(picks) != (day.depot is None) or len({stop.vehicle for stop in own}) != 1:
+        if len(drops) != 1 or len(picks) != (day.depot is None) or len({stop.vehicle for stop in ends}) != 1:
             findings.add("unpaired", where)
         elif picks and picks[0].start > drops[0].start + tolerance:
             findings.add("order", where)
-        for stop in own:
+        for stop in ends:
             end = "pickup" if stop.is_pickup else "dropoff"
             where = f"{end} of request {request}"
             if stop.departs < day.arrival[request] - tolerance and (stop.is_pickup or day.depot is not None):

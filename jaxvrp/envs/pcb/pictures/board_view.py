@@ -177,8 +177,8 @@ def faults_of(placement: Placement) -> np.ndarray:
     boxes, side, wrong, fixed = placement.boxes, placement.board.side, placement.wrong, placement.board.fixed
     first, second = np.triu_indices(len(boxes), 1)
     counts = (side[first] == side[second]) & (wrong[first] | wrong[second]) & ~(fixed[first] & fixed[second])
-    one, other = boxes[first[counts]], boxes[second[counts]]
-    common = np.concatenate([np.maximum(one[:, :2], other[:, :2]), np.minimum(one[:, 2:], other[:, 2:])], axis=1)
+    box, other = boxes[first[counts]], boxes[second[counts]]
+    common = np.concatenate([np.maximum(box[:, :2], other[:, :2]), np.minimum(box[:, 2:], other[:, 2:])], axis=1)
     # Left and right of the board, then above and below of what remains; some without area.
     left, top, right, bottom = boxes[wrong & ~fixed].T
     width, height = placement.board.outline

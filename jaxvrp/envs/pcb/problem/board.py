@@ -141,11 +141,11 @@ def check(board: Board) -> None:
         ValueError: one line with what is wrong, at which component, pin or net, and the remedy.
     """
     counts = {"components": np.size(board.exists), "pins": np.size(board.pin_net), "nets": np.size(board.power_rail)}
-    for what, count in counts.items():
+    for name, count in counts.items():
         if count == 0:
-            raise ValueError(f"a board without {what} has no wire to shorten; give at least one")
-        if count > MOST.get(what, count):
-            raise ValueError(f"a board of {count} {what}; up to {MOST[what]} are played, so give a smaller one")
+            raise ValueError(f"a board without {name} has no wire to shorten; give at least one")
+        if count > MOST.get(name, count):
+            raise ValueError(f"a board of {count} {name}; up to {MOST[name]} are played, so give a smaller one")
     check_shapes(SCHEMA, board, counts)
     board = jax.tree.map(np.asarray, board)
     if not (np.isfinite(board.outline) & (board.outline >= LEAST)).all():

@@ -30,7 +30,7 @@ def warnings_of(netlist: Netlist) -> Iterator[str]:
         ),
         "larger than the board; no placement is legal, correct its size": ~fixed & (sizes > outline).any(axis=1),
     }
-    return (f"{_named(netlist, which)} is {what}" for what, which in found.items() if which.any())
+    return (f"{_named(netlist, faulty)} is {fault}" for fault, faulty in found.items() if faulty.any())
 
 
 def _is_wrong(board: Board, obstructs: jax.Array, judged: jax.Array) -> np.ndarray:
@@ -40,9 +40,9 @@ def _is_wrong(board: Board, obstructs: jax.Array, judged: jax.Array) -> np.ndarr
     return ~np.asarray(geometry.is_legal(overlap))
 
 
-def _named(netlist: Netlist, which: np.ndarray) -> str:
+def _named(netlist: Netlist, chosen: np.ndarray) -> str:
     """`part 'J1'`, or `each of 'J1', 'J2', 'J3' and 2 more`."""
-    names = [shown(netlist.components[row].name) for row in np.flatnonzero(which)]
+    names = [shown(netlist.components[row].name) for row in np.flatnonzero(chosen)]
     if len(names) == 1:
         return f"part {names[0]}"
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""

@@ -372,13 +372,13 @@ class FleetMap:
         )
         truck, nodes, places = ((np.array(group) - np.array(scale.center)) / scale.length for group in groups)
         demand = np.array([customer.demand for customer in customers]) / scale.demand
-        for numbers, field, what, unit in (
+        for numbers, field, subject, unit in (
             (np.concatenate([truck, nodes, places]), "scale.length", "places lie", "map units from scale.center"),
             (demand, "scale.demand", "demands are", "times as much"),
         ):
             if (largest := float(np.abs(numbers).max())) > FARTHEST:
                 raise ValueError(
-                    f"{field}: {what} up to {largest:g} {unit}; make it larger, so that it is at most {FARTHEST}"
+                    f"{field}: {subject} up to {largest:g} {unit}; make it larger, so that it is at most {FARTHEST}"
                 )
         return Instance(
             truck_position=jnp.asarray(truck[0], jnp.float32),

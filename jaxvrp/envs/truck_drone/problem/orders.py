@@ -68,8 +68,8 @@ def visits_of(problem: CaseMap, plan: Mapping[str, Any]) -> Iterator[Visit]:
     """What the events of a plan come to for drivers: the van's has launches and landings, too."""
     customers = dict(zip(problem.names("customers"), problem.customers, strict=True))
     for event in plan["events"]:
-        what, is_drone = event["what"], event["who"] != problem.truck_name
-        if what == "wait":
+        activity, is_drone = event["what"], event["who"] != problem.truck_name
+        if activity == "wait":
             continue
         place = event["x"], event["y"]
         common: dict[str, Any] = {
@@ -78,12 +78,12 @@ def visits_of(problem: CaseMap, plan: Mapping[str, Any]) -> Iterator[Visit]:
             "time": problem.said(event["end"]),
             "degrees": problem.earth.degrees(place) if problem.earth else None,
         }
-        if what != "deliver":
-            yield Visit(event["who"], is_drone, what, event["where"], **common)
-            if what in ("launch", "board"):
-                yield Visit(problem.truck_name, False, f"{what} {event['who']}", event["where"], **common)
+        if activity != "deliver":
+            yield Visit(event["who"], is_drone, activity, event["where"], **common)
+            if activity in ("launch", "board"):
+                yield Visit(problem.truck_name, False, f"{activity} {event['who']}", event["where"], **common)
             continue
         name = event["customer"]
         window = " to ".join(map(problem.said, customers[name].window or ()))
         address, load = problem.addresses.get(name, ""), customers[name].demand
-        yield Visit(event["who"], is_drone, what, name, window=window, load=load, address=address, **common)
+        yield Visit(event["who"], is_drone, activity, name, window=window, load=load, address=address, **common)

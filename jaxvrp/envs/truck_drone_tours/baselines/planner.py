@@ -145,7 +145,7 @@ def _next_turn(plans: _Plans, state: State) -> tuple[dict[str, jax.Array], _Plan
     drone = jnp.where(state.is_away, jnp.where(meets, MEET, STAY_WITH_TRUCK), on_board)
     # The truck goes to the next code that is its own.
     goal = jnp.minimum(stop + 1 + launches, len(codes) - 1)
-    ours = state.is_drones_turn
-    actions = {"drone": jnp.where(ours, drone, 0), "truck": jnp.where(ours, 0, codes[goal] % count)}
-    left = jnp.where(ours, jnp.where(~state.is_away & launches, flight, span), span - 1)
-    return actions, _Plans(codes, jnp.where(ours, stop, goal), left)
+    drones_turn = state.is_drones_turn
+    actions = {"drone": jnp.where(drones_turn, drone, 0), "truck": jnp.where(drones_turn, 0, codes[goal] % count)}
+    left = jnp.where(drones_turn, jnp.where(~state.is_away & launches, flight, span), span - 1)
+    return actions, _Plans(codes, jnp.where(drones_turn, stop, goal), left)

@@ -60,7 +60,7 @@ def read_kuo(path: str | os.PathLike, **given: Any) -> Instance:
     fixed = assumed_by_kuo(given)
     hour = TIMES["h"] / TIMES[fixed.pop("units.time")]
     del fixed["units.length"]
-    paces = {f"{who}_pace": hour / fixed.pop(f"{who}_speed") for who in ("truck", "drone")}
+    paces = {f"{kind}_pace": hour / fixed.pop(f"{kind}_speed") for kind in ("truck", "drone")}
     head, *lines = read_lines(path, "an instance of Kuo et al.", f"a line {','.join(COLUMNS)!r}")
     wanted = f"the line {','.join(COLUMNS)!r}, found {head.text[:40]!r}"
     head.expect(tuple(word.lower() for word in head.separated()) == COLUMNS, wanted)

@@ -157,10 +157,10 @@ class _Check:
             clock = self._wait(number, TRUCK, end, clock, back) + self.recovery
         return clock if end == 0 else self._serve(number, end, clock)
 
-    def _wait(self, number: int, who: str, node: int, since: float, until: float) -> float:
+    def _wait(self, number: int, vehicle: str, node: int, since: float, until: float) -> float:
         """When the wait is over."""
         if is_wait(since, until):
-            self.waits.append(Wait(who, node, float(since), float(until), number))
+            self.waits.append(Wait(vehicle, node, float(since), float(until), number))
         return float(max(since, until))
 
     def _driven(self, number: int, way: tuple[int, int], clock: float, aboard: tuple[str, ...]) -> float:

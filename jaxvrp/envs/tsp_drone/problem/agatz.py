@@ -42,7 +42,7 @@ def read_agatz(path: str | os.PathLike) -> Instance:
     rows = [line for line in lines if not line.text.startswith("#")]
     lines[-1].expect(len(rows) >= 4, "two speeds, the number of nodes and the nodes", "restore what is missing")
     truck, drone, size, *nodes = rows
-    paces = {"truck_pace": _pace(truck, "truck's"), "drone_pace": _pace(drone, "drone's")}
+    paces = {"truck_pace": _pace(truck, "truck"), "drone_pace": _pace(drone, "drone")}
     count = size.whole("the number of nodes", size.only_word(), minimum=1, below=LARGEST_COUNT)
     size.expect(count == len(nodes), f"{len(nodes)} for the number of nodes, as lines follow, found {count}")
     locs = []
@@ -148,20 +148,20 @@ def write_operations(path: str | os.PathLike, operations: Sequence[Operation]) -
     write_text(path, "\n".join([*head, *rows]) + "\n")
 
 
-def _lines(path: str | os.PathLike, what: str) -> list[Line]:
+def _lines(path: str | os.PathLike, expected: str) -> list[Line]:
     """Lines without comments; those that are empty then are left out."""
     lines = []
-    for line in read_lines(path, what):
+    for line in read_lines(path, expected):
         text = re.sub(r"/\*.*?\*/", " ", line.text).strip()
         line.expect("/*" not in text, "a comment that ends in the same line, with '*/'")
         if not is_blank(text):
             lines.append(Line(line.path, line.number, text))
     if not lines:
-        raise ValueError(f"{path}: expected {what}, found comments only; give {what}")
+        raise ValueError(f"{path}: expected {expected}, found comments only; give {expected}")
     return lines
 
 
-def _pace(line: Line, whose: str) -> float:
-    pace = line.real(f"the {whose} time for a unit of distance", line.only_word())
-    line.expect(pace > 0, f"a number above 0 for the {whose} time for a unit of distance, found {line.text[:20]!r}")
+def _pace(line: Line, vehicle: str) -> float:
+    pace = line.real(f"the {vehicle}'s time for a unit of distance", line.only_word())
+    line.expect(pace > 0, f"a number above 0 for the {vehicle}'s time for a unit of distance, found {line.text[:20]!r}")
     return pace

@@ -136,12 +136,12 @@ def _ways(problem: Matrices, operations: Sequence[Operation], begin: np.ndarray,
     for operation, start, times in zip(operations, begin.tolist(), arrivals.tolist(), strict=True):
         for leg in _legs(problem, operation, start):
             by_drone = leg.node in flown
-            serves = leg.node != 0 and leg.node not in served and leg.who == (DRONE if by_drone else TRUCK)
+            serves = leg.node != 0 and leg.node not in served and leg.vehicle == (DRONE if by_drone else TRUCK)
             if serves:
-                served[leg.node] = Service(0, leg.who, leg.node, leg.arrive, leg.arrive, leg.arrive)
+                served[leg.node] = Service(0, leg.vehicle, leg.node, leg.arrive, leg.arrive, leg.arrive)
             legs.append(leg._replace(serves=serves))
         both = zip((TRUCK, DRONE), times, strict=True)
-        waits += [Wait(who, operation.end, time, max(times)) for who, time in both if is_wait(time, max(times))]
+        waits += [Wait(vehicle, operation.end, time, max(times)) for vehicle, time in both if is_wait(time, max(times))]
     return Ways(tuple(legs), tuple(waits), tuple(served.values()))
 
 

@@ -166,7 +166,7 @@ def test_a_plan_by_hand(instance, episode):
     report = tours_report(instance, TOURS)
     services = [report.ways.server[node] for node in range(1, 5)]
     assert report.feasible and [service.begin for service in services] == [8.0, 12.5, 4.0, 8.0]
-    assert [(each.tour, each.who, each.node, each.since, each.until) for each in report.ways.waits] == [
+    assert [(each.tour, each.vehicle, each.node, each.since, each.until) for each in report.ways.waits] == [
         (0, TRUCK, 0, 1.0, 5.0),
         (0, TRUCK, 2, 8.0, 11.5),
     ]

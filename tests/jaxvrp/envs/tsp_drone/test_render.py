@@ -59,7 +59,7 @@ def where(vehicle, time):
 
 def test_who_was_where_and_who_waited(instance):
     ways, story = solution_report(instance, PLAN).ways, story_of_plan(instance, PLAN)
-    assert [(wait.who, wait.node, wait.since, wait.until) for wait in ways.waits] == [
+    assert [(wait.vehicle, wait.node, wait.since, wait.until) for wait in ways.waits] == [
         (DRONE, 2, 2.0, 4.0),
         (TRUCK, 2, 4.0, 8.0),
         (DRONE, 0, 11.0, 12.0),
