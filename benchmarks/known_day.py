@@ -137,12 +137,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     if importlib.util.find_spec("pyvrp") is None:
         raise UserError(f"PyVRP is missing; {installing('solvers')}")
     records = [record for size in args.sizes for kind in KINDS for record in compared(size, kind, args)]
-    head = ["customers", "kind", *(f"{name}: {what}" for name in PLAYERS for what in ("left out", "minutes driven"))]
+    head = ["customers", "kind", *(f"{name}: {cost}" for name in PLAYERS for cost in ("left out", "minutes driven"))]
     rows = []
     for size in args.sizes:
         for kind in KINDS:
-            mine = [each for each in records if (each["customers"], each["kind"]) == (size, kind)]
-            figures = (f"{np.mean([each[name][k] for each in mine]):.1f}" for name in PLAYERS for k in range(2))
+            days = [each for each in records if (each["customers"], each["kind"]) == (size, kind)]
+            figures = (f"{np.mean([each[name][k] for each in days]):.1f}" for name in PLAYERS for k in range(2))
             rows.append([str(size), kind, *figures])
     header = measure.machine(["python", "-m", "benchmarks.known_day", *argv], measure.device_name())
     protocol = {"days": args.days, "seconds": f"{args.seconds:g} a day, without compilation"}

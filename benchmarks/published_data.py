@@ -16,7 +16,7 @@ def data_folder() -> Path:
     return Path(os.environ.get(VARIABLE, "../shared/data"))
 
 
-def read_table(path: str | os.PathLike, what: str, columns: Collection[str]) -> Iterator[tuple[Line, dict[str, str]]]:
+def read_table(path: str | os.PathLike, wanted: str, columns: Collection[str]) -> Iterator[tuple[Line, dict[str, str]]]:
     """Each line below a header that has at least these columns, and its words by column.
 
     Names of columns are found in capitals, too.
@@ -25,7 +25,7 @@ def read_table(path: str | os.PathLike, what: str, columns: Collection[str]) -> 
         ValueError: no such table; one line. Also of a line, when it comes.
         OSError: it cannot be read.
     """
-    head, *lines = read_lines(path, what)
+    head, *lines = read_lines(path, wanted)
     known = {name.lower(): name for name in columns}
     names = tuple(known.get(name.lower(), name) for name in head.separated())
     head.expect(set(columns) <= set(names), f"columns {', '.join(columns)}")

@@ -253,7 +253,7 @@ def protocol(args: argparse.Namespace, records: Sequence[Record], parameters: Ma
     used = sorted({r["devices_used"] for r in measured})
     reference = "one environment in one process: action sampling, reset and all observations included"
     compared = any("numpy" in r["steps_per_second"] for r in measured)
-    whose = {"device": "of the device", "process": "resident, of the case's process: Python, JAX, compiler and all"}
+    owners = {"device": "of the device", "process": "resident, of the case's process: Python, JAX, compiler and all"}
     return {
         "parameters": ", ".join(f"{name} {value}" for name, value in parameters.items()) or "defaults",
         "work per step": "masked random actions, step, auto-reset, observations, global observation, masks",
@@ -264,7 +264,7 @@ def protocol(args: argparse.Namespace, records: Sequence[Record], parameters: Ma
         "repeats": f"{args.repeats} of at least {args.seconds:g} s, JAX and NumPy in turn; medians, and min - max",
         "ratio": "median of JAX / median of NumPy",
         "compile": "trace, lower and compile the call, without compilation cache",
-        "peak memory": ", ".join(sorted({whose[r["memory_of"]] for r in measured})) or "-",
+        "peak memory": ", ".join(sorted({owners[r["memory_of"]] for r in measured})) or "-",
     }
 
 

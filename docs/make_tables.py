@@ -63,7 +63,7 @@ class Figure(NamedTuple):
         table: a selection as in `<!-- results: SELECTION -->`, or `CARDS`.
         row: the first cell of its row.
         column: the head of its column.
-        which: of the numbers in the cell.
+        entry: of the numbers in the cell.
         scale: 1000 for milliseconds, -1 where the text says "below".
         digits: behind the point; None: as it stands in the cell, with its unit.
     """
@@ -71,7 +71,7 @@ class Figure(NamedTuple):
     table: str
     row: str
     column: str
-    which: int = 0
+    entry: int = 0
     scale: float = 1.0
     digits: int | None = 1
 
@@ -95,8 +95,8 @@ SPEED, ON_CORES = "peers_cpu.json, pairs", "our steps/s on 1, 2 cores"
 AGAINST_NUMPY = "throughput_cpu.json, batch 4096"
 
 FIGURES = {
-    "basic.least": Figure(LEARNED, "policy", "return", which=1),
-    "basic.most": Figure(LEARNED, "policy", "return", which=2),
+    "basic.least": Figure(LEARNED, "policy", "return", entry=1),
+    "basic.most": Figure(LEARNED, "policy", "return", entry=2),
     "basic.dispatcher": Figure(LEARNED, "greedy", "return"),
     "basic.policy": Figure(CARDS, "truck_drone_basic", "policy"),
     "scarce.policy": Figure(SCARCE, "policy", LARGE),
@@ -128,9 +128,9 @@ FIGURES = {
     "darp.policy": Figure(DARP, "policy", "gap"),
     "darp.policy_ms": Figure(DARP, "policy", CPU, scale=1000),
     "tsp_20.policy": Figure(TSP_20, "policy", GAP_20),
-    "tsp_20.policy_ms": Figure(TSP_20, "policy", GAP_20, which=1, scale=1000),
+    "tsp_20.policy_ms": Figure(TSP_20, "policy", GAP_20, entry=1, scale=1000),
     "tsp_20.annealing": Figure(TSP_20, "annealing", GAP_20, scale=-1),
-    "tsp_20.annealing_s": Figure(TSP_20, "annealing", GAP_20, which=1, digits=2),
+    "tsp_20.annealing_s": Figure(TSP_20, "annealing", GAP_20, entry=1, digits=2),
     "tsp_50.policy": Figure(TSP_50, "policy", "gap"),
     "tsp_50.policy_ms": Figure(TSP_50, "policy", CPU, scale=1000),
     "tours.policy": Figure(TOURS, "policy", "gap"),
@@ -138,10 +138,10 @@ FIGURES = {
     "pcb.annealing_most": Figure(PCB, "annealing in the same time", "adc0: gap"),
     "pcb.sac_least": Figure(PCB, "SAC", "adc2: gap"),
     "pcb.sac_most": Figure(PCB, "SAC", "adc0: gap"),
-    "speed.flat": Figure(SPEED, "truck_drone (2, 3, 5), flat", ON_CORES, which=1, digits=None),
-    "speed.entities": Figure(SPEED, "truck_drone (2, 3, 5), entities", ON_CORES, which=1, digits=None),
-    "speed.large_flat": Figure(SPEED, "truck_drone (2, 20, 8), flat", ON_CORES, which=1, digits=None),
-    "speed.large_entities": Figure(SPEED, "truck_drone (2, 20, 8), entities", ON_CORES, which=1, digits=None),
+    "speed.flat": Figure(SPEED, "truck_drone (2, 3, 5), flat", ON_CORES, entry=1, digits=None),
+    "speed.entities": Figure(SPEED, "truck_drone (2, 3, 5), entities", ON_CORES, entry=1, digits=None),
+    "speed.large_flat": Figure(SPEED, "truck_drone (2, 20, 8), flat", ON_CORES, entry=1, digits=None),
+    "speed.large_entities": Figure(SPEED, "truck_drone (2, 20, 8), entities", ON_CORES, entry=1, digits=None),
     "speed.against_numpy": Figure(AGAINST_NUMPY, "(2, 3, 5)", "ratio", digits=0),
     "speed.large_against_numpy": Figure(AGAINST_NUMPY, "(4, 20, 10)", "ratio", digits=0),
 }
@@ -167,10 +167,10 @@ def rows(kind: str, name: str) -> Iterator[Row]:
 def _keys(path: str) -> Iterator[Row]:
     module, _, attribute = path.partition(":")
     cls = getattr(importlib.import_module(module), attribute)
-    own = inspect.get_annotations(cls)
+    declared = inspect.get_annotations(cls)
     bases = (base for base in cls.__mro__[1:] if dataclasses.is_dataclass(base))
     shown_before = {field.name: field.metadata["help"] for base in bases for field in dataclasses.fields(base)}
-    for field in (field for field in dataclasses.fields(cls) if field.name in own):
+    for field in (field for field in dataclasses.fields(cls) if field.name in declared):
         default = field.default_factory() if callable(field.default_factory) else field.default
         sentence = field.metadata["help"]
         repeated = shown_before.get(field.name) == sentence
@@ -192,14 +192,14 @@ def _keywords(env: str) -> Iterator[Row]:
 
 
 def _features(name: str) -> Iterator[Row]:
-    env_name, _, what = name.partition(" ")
+    env_name, _, part = name.partition(" ")
     env = seen_as(jaxvrp.make(env_name), "entities")
     kinds = {kind.name: kind for kind in env.entity_kinds}
-    if what.startswith(CONTEXT_OF):
-        yield from _feature_rows(env.roles[what.removeprefix(CONTEXT_OF)].context)
+    if part.startswith(CONTEXT_OF):
+        yield from _feature_rows(env.roles[part.removeprefix(CONTEXT_OF)].context)
         return
-    yield from _feature_rows(kinds[what].static, "yes")
-    yield from _feature_rows(kinds[what].dynamic, "")
+    yield from _feature_rows(kinds[part].static, "yes")
+    yield from _feature_rows(kinds[part].dynamic, "")
 
 
 def _feature_rows(features: Sequence[jaxvrp.Feature], *static: str) -> Iterator[Row]:
@@ -207,8 +207,8 @@ def _feature_rows(features: Sequence[jaxvrp.Feature], *static: str) -> Iterator[
         yield [f"`{feature.name}`", *static, feature.meaning.replace("|", "\\|")]
 
 
-def _policies(which: str) -> Iterator[Row]:
-    del which
+def _policies(selection: str) -> Iterator[Row]:
+    del selection
     for name in shipped_policies():
         card = read_card(find_run(name))
         policy, *others = [(player, f"{figures['return']:.1f}") for player, figures in card.figures["players"].items()]
@@ -221,10 +221,10 @@ def _records(name: str) -> Iterator[Row]:
         record = json.loads(path.read_text(encoding="utf-8"))
         if record["set"]["name"] == name:
             player, figures = record["player"], record["figures"].items()
-            who = f"policy `{player['policy']}`" if "policy" in player else player["method"]
+            title = f"policy `{player['policy']}`" if "policy" in player else player["method"]
             seconds = f", {player['seconds']:g} s" if "seconds" in player else ""
             cells = ", ".join(f"{figure} {value:.2f}" for figure, value in figures)
-            yield [f"{who}{seconds}", cells, f"{record['seconds_per_problem']['cpu']:.2g}"]
+            yield [f"{title}{seconds}", cells, f"{record['seconds_per_problem']['cpu']:.2g}"]
 
 
 def _row(name: str, default: Any, accepted: str, sentence: str) -> Row:
@@ -241,8 +241,8 @@ def result_table(selection: str) -> list[Row]:
     Raises:
         KeyError: no row begins with a name that is chosen.
     """
-    what, _, chosen = selection.partition("; rows: ")
-    name, _, choice = what.partition(", ")
+    table, _, chosen = selection.partition("; rows: ")
+    name, _, choice = table.partition(", ")
     result = json.loads((RESULTS / name).read_text(encoding="utf-8"))
     head, *body = RESULT_TABLES[re.split("[_/]", name)[0]](result, choice)
     if not chosen:
@@ -382,8 +382,8 @@ def figure(name: str) -> str:
     source = FIGURES[name]
     cell = _cell(source)
     if source.digits is None:
-        return cell.split(", ")[source.which]
-    number = float(re.findall(r"-?\d[\d.]*", cell)[source.which])
+        return cell.split(", ")[source.entry]
+    number = float(re.findall(r"-?\d[\d.]*", cell)[source.entry])
     return f"{source.scale * number:.{source.digits}f}"
 
 

@@ -145,8 +145,8 @@ def test_the_toolbox_of_the_complete_environment_is_used(tmp_path, monkeypatch):
     headlines = registry.card_of(evaluator.env).headlines
     assert figures_table(figures, headlines).splitlines()[0].split() == ["return", "arrived", "steps"]
     episode = evaluator.record(module.StraightHome())
-    told = jaxvrp.show.export_episode(episode)["story"]
-    assert [len(place["standings"]) for place in told["places"]] == [2, 2], "both arrive"
+    story = jaxvrp.show.export_episode(episode)["story"]
+    assert [len(place["standings"]) for place in story["places"]] == [2, 2], "both arrive"
     jaxvrp.show.save(episode, tmp_path / "episode.png")
     with Image.open(tmp_path / "episode.png") as picture:
         assert min(picture.size) > 200
@@ -182,10 +182,10 @@ def test_commands_exist_with_their_options(words, monkeypatch, capsys):
     if module == "train.sweep":  # takes the keys of trainings as well
         help_text += help_of("train.mappo", arguments, monkeypatch, capsys)
     # The parameters of the reader's own environment are not known here.
-    own = any(MINE in word for word in arguments)
+    is_readers = any(MINE in word for word in arguments)
     for word in arguments:
         name = word.partition("=")[0].strip("[]")
-        if not re.match(r"--?[a-z]", name) or (own and name.startswith("--env.")):
+        if not re.match(r"--?[a-z]", name) or (is_readers and name.startswith("--env.")):
             continue
         known = re.search(rf"(?<!\S){re.escape(name)}(?![\w.])", help_text.replace(",", " "))
         any_key = name.partition(".")[0] + ".KEY"

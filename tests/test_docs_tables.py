@@ -254,7 +254,7 @@ def test_the_page_names_the_whole_contract():
 
 def throughput_rows(result, choice):
     for case in result["cases"]:
-        speeds = [rate(case["median"][who]) for who in ("jax", "numpy")]
+        speeds = [rate(case["median"][side]) for side in ("jax", "numpy")]
         size = ", ".join(map(str, case["size"]))
         if choice in ("", f"batch {case['batch']}"):
             yield [f"({size})", str(case["batch"]), *speeds, f"{case['ratio']:.1f}", f"{case['compile_seconds']:.1f} s"]
@@ -302,10 +302,10 @@ def peers_rows(result, choice):
         assert [first["cores"], second["cores"]] == [1, 2]
         assert first["ours"] == second["ours"] and first["peer"] == second["peer"]
         figures = [pair["steps_per_second"] for pair in (first, second)]
-        ours, peers = ([float(np.median(figure[side])) for figure in figures] for side in ("ours", "peer"))
-        ratios = ", ".join(f"{mine / other:.2f}" for mine, other in zip(ours, peers, strict=True))
+        players, peers = ([float(np.median(figure[side])) for figure in figures] for side in ("ours", "peer"))
+        ratios = ", ".join(f"{speed / other:.2f}" for speed, other in zip(players, peers, strict=True))
         peer = f"{first['peer']['label']} {first['peer']['version']}"
-        speeds = (", ".join(map(rate, each)) for each in (ours, peers))
+        speeds = (", ".join(map(rate, each)) for each in (players, peers))
         yield [first["ours"]["label"], peer, *speeds, ratios, f"{first['goal']:g}"]
 
 
@@ -346,18 +346,18 @@ def compiled_rows(result, choice):
 def device_rows(result, choice):
     rows = [row for row in result["rows"] if row["part"] == choice]
     batches = sorted({row.get("batch", 0) for row in rows})
-    for what in dict.fromkeys(row["what"] for row in rows):
-        here = {row.get("batch", 0): row for row in rows if row["what"] == what}
+    for name in dict.fromkeys(row["what"] for row in rows):
+        here = {row.get("batch", 0): row for row in rows if row["what"] == name}
         if choice in ("steps", "training"):
-            yield [what, *(rate(here[batch]["steps_per_second"]) if batch in here else "-" for batch in batches)]
+            yield [name, *(rate(here[batch]["steps_per_second"]) if batch in here else "-" for batch in batches)]
             continue
         (row,) = here.values()
         if choice == "parity":
-            yield [what, f"{100 * row['share_as_on_cpu']:.1f}%", f"{row['largest_difference']:.1g}"]
+            yield [name, f"{100 * row['share_as_on_cpu']:.1f}%", f"{row['largest_difference']:.1g}"]
         elif choice == "flags":
-            yield [what, rate(row["steps_per_second"]), f"{row['compile_seconds']:.1f}"]
+            yield [name, rate(row["steps_per_second"]), f"{row['compile_seconds']:.1f}"]
         else:
-            yield [what, f"{row['command_seconds']:.0f}", f"{row['figures']['policy']['return']:.1f}"]
+            yield [name, f"{row['command_seconds']:.0f}", f"{row['figures']['policy']['return']:.1f}"]
 
 
 KINDS = {

@@ -84,8 +84,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             record, params = recording_function(learner, evaluator, **choosing), first_seed(learner, run.params)
             episode = jax.device_get(compiler.compile(record, params, quick=True)(params))
             outputs = [Output(option, path, functools.partial(write, episode)) for option, path, write in asked]
-    what = f"{evaluator.num_episodes} fixed instances, whole episodes, {_kind_of_play(args, deterministic)} policy of"
-    report = f"{what} update {run.update}\n\n{figures_table(figures, card.headlines)}"
+    head = f"{evaluator.num_episodes} fixed instances, whole episodes, {_kind_of_play(args, deterministic)} policy of"
+    report = f"{head} update {run.update}\n\n{figures_table(figures, card.headlines)}"
     write_all(outputs, report)
 
 

@@ -142,9 +142,9 @@ def parities(args: argparse.Namespace) -> Iterator[Job]:
 
 def commands(args: argparse.Namespace) -> Iterator[Job]:
     """Training as users type it."""
-    for what, config in COMMANDS.items():
+    for name, config in COMMANDS.items():
         run = functools.partial(measured.first_command, config, args.further, args.row_seconds - LEAST_SECONDS)
-        yield Job({"part": "command", "what": what}, run)
+        yield Job({"part": "command", "what": name}, run)
 
 
 def simulations(args: argparse.Namespace) -> Iterator[Job]:
@@ -173,14 +173,14 @@ def flags(args: argparse.Namespace) -> Iterator[Job]:
     """
     small = {**subject_of("truck_drone").parameters((2, 3, 5)), "observation": "entities"}
     batch = min(FLAGS_BATCH, max(args.batches))
-    for what, (words, unroll) in FLAGS.items():
+    for name, (words, unroll) in FLAGS.items():
         given = " ".join([os.environ.get("XLA_FLAGS", ""), *words]).strip()
-        row = {"part": "flags", "what": what, "batch": batch, "flags": given, "unroll": unroll}
+        row = {"part": "flags", "what": name, "batch": batch, "flags": given, "unroll": unroll}
         build = functools.partial(measured.simulation, "truck_drone", small, batch, args.steps, unroll)
         yield of_program(row, build, variables={"XLA_FLAGS": given})
         if unroll == 1:
             config = COMMANDS["the README's first"]
-            main_job = {"part": "flags", "what": f"main job: {what}", "flags": given}
+            main_job = {"part": "flags", "what": f"main job: {name}", "flags": given}
             build = functools.partial(measured.updates, config)
             yield of_program(main_job, build, variables={"XLA_FLAGS": given})
 
@@ -316,9 +316,9 @@ def plot(rows: Sequence[Row], title: str, path: pathlib.Path) -> None:
     figure.suptitle(title)
     for axes, part in zip(figure.subplots(1, 2), ("steps", "training"), strict=True):
         of_part = [row for row in rows if row["part"] == part and "steps_per_second" in row]
-        for what in dict.fromkeys(row["what"] for row in of_part):
-            line = sorted((row["batch"], row["steps_per_second"]) for row in of_part if row["what"] == what)
-            axes.plot(*zip(*line, strict=True), marker="o", label=what)
+        for name in dict.fromkeys(row["what"] for row in of_part):
+            line = sorted((row["batch"], row["steps_per_second"]) for row in of_part if row["what"] == name)
+            axes.plot(*zip(*line, strict=True), marker="o", label=name)
         axes.set(title=part, xlabel="environments", ylabel="environment steps per second")
         if of_part:
             axes.set_xscale("log", base=2)

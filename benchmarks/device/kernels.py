@@ -49,5 +49,5 @@ def kernels_of(events: Iterable[Mapping[str, Any]]) -> Row:
         calls[event["name"]] += 1
         microseconds[event["name"]] += event["dur"]
     span = max(event["ts"] + event["dur"] for event in ran) - min(event["ts"] for event in ran)
-    longest = [{"kernel": name, "calls": calls[name], "us": us} for name, us in microseconds.most_common(MOST)]
+    longest = [{"kernel": name, "calls": calls[name], "us": total} for name, total in microseconds.most_common(MOST)]
     return {"us": span, "busy": microseconds.total() / span, "kernels": longest}

@@ -45,14 +45,14 @@ factors rounded to bfloat16 with sums in 32 bits. All else is in 32 bits."""
 
 def driver() -> Row:
     """The device, what drives it, and its memory, as far as they are told."""
-    device, told = jax.devices()[0], ""
+    device, output = jax.devices()[0], ""
     if program := shutil.which("nvidia-smi"):
         command = [program, "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"]
-        told = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30).stdout
+        output = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30).stdout
     return {
         "device": measure.device_name(),
         "platform": device.platform,
-        "driver": " ".join(told.split()),
+        "driver": " ".join(output.split()),
         "runtime": " ".join(device.client.platform_version.split()),
         "memory_bytes": (device.memory_stats() or {}).get("bytes_limit"),
     }
@@ -108,8 +108,8 @@ def timed(build: Callable[[], Program]) -> Row:
     """Steps per second of the program that `build` compiles, and its memory."""
     program = build()
     rate = speed(program.call, program.steps)
-    most, whose = measure.peak_memory()
-    return {"steps_per_second": rate, **_compilation(program), "peak_memory_bytes": most, "memory_of": whose}
+    most, owner = measure.peak_memory()
+    return {"steps_per_second": rate, **_compilation(program), "peak_memory_bytes": most, "memory_of": owner}
 
 
 def compiled(build: Callable[[], Program]) -> Row:

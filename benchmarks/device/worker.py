@@ -32,8 +32,8 @@ class Worker:
 
     def __init__(self, variables: Mapping[str, str], log: pathlib.Path):
         self._log, self._logged = log, log.stat().st_size if log.exists() else 0
-        self._pipe, theirs = SPAWN.Pipe()
-        self._process = SPAWN.Process(target=_serve, args=(theirs, log), daemon=True)
+        self._pipe, child_end = SPAWN.Pipe()
+        self._process = SPAWN.Process(target=_serve, args=(child_end, log), daemon=True)
         with STARTING:
             before = dict(os.environ)
             os.environ.update(variables)  # a process takes over what there is when it starts
@@ -42,7 +42,7 @@ class Worker:
             finally:
                 os.environ.clear()
                 os.environ.update(before)
-        theirs.close()
+        child_end.close()
 
     @property
     def is_alive(self) -> bool:

@@ -55,7 +55,7 @@ def measure_apart(name: str, cores: int, args: argparse.Namespace) -> float | st
 
 def measure_pair(pair: Pair, cores: int, args: argparse.Namespace) -> Record:
     """Both sides in turn, `args.repeats` processes each."""
-    names = {"ours": pair.ours, "peer": pair.peer}
+    names = {"ours": pair.player, "peer": pair.peer}
     players = {side: PLAYERS[name] for side, name in names.items()}
     record: Record = {"cores": cores, "goal": pair.goal}
     for side, player in players.items():
@@ -142,7 +142,7 @@ def measure_pairs(pairs: Sequence[Pair], args: argparse.Namespace) -> list[Recor
     records = []
     with measure.progress(cases, "pair") as bar:
         for pair, cores in bar:
-            bar.set_postfix_str(f"{PLAYERS[pair.ours].label} / {PLAYERS[pair.peer].label}, {cores} cores")
+            bar.set_postfix_str(f"{PLAYERS[pair.player].label} / {PLAYERS[pair.peer].label}, {cores} cores")
             records.append(measure_pair(pair, cores, args))
     return records
 

@@ -46,7 +46,7 @@ class Comparison:
 
     Attributes:
         problem, algorithm: in words.
-        ours: the environment of ours, a name and parameters.
+        env: the environment of ours, a name and parameters.
         is_ours: whether the script trains on it, too, by the adapter.
         script: below `baselines`.
         settings: its settings, below `baselines`.
@@ -58,7 +58,7 @@ class Comparison:
 
     problem: str
     algorithm: str
-    ours: dict[str, Any]
+    env: dict[str, Any]
     script: str
     settings: str
     updates: int
@@ -83,7 +83,7 @@ def config_of(comparison: Comparison, settings: dict[str, Any], *, normalised: b
     is_recurrent = "GRU_HIDDEN_DIM" in settings
     config_class = IPPOConfig if comparison.algorithm.startswith("IPPO") else PPOConfig
     return config_class(
-        env=comparison.ours,
+        env=comparison.env,
         total_steps=settings["TOTAL_TIMESTEPS"],
         num_envs=settings["NUM_ENVS"],
         rollout_length=settings["NUM_STEPS"],
@@ -108,7 +108,7 @@ def config_of(comparison: Comparison, settings: dict[str, Any], *, normalised: b
     )
 
 
-def ours(comparison: Comparison, clone: pathlib.Path, *, normalised: bool = False) -> Train:
+def by_jaxvrp(comparison: Comparison, clone: pathlib.Path, *, normalised: bool = False) -> Train:
     """Our training, compiled."""
     config = config_of(comparison, comparison.published(clone), normalised=normalised)
     trainer = make_train(config)
@@ -127,7 +127,7 @@ def ours(comparison: Comparison, clone: pathlib.Path, *, normalised: bool = Fals
     return train
 
 
-def theirs(comparison: Comparison, clone: pathlib.Path) -> Train:
+def by_jaxmarl(comparison: Comparison, clone: pathlib.Path) -> Train:
     """The script's training, compiled."""
     updates: list[Update] = []
 
@@ -136,7 +136,7 @@ def theirs(comparison: Comparison, clone: pathlib.Path) -> Train:
         returned = said.get("returned_episode_returns", said.get("returns"))
         updates.append(_update(np.asarray(returned) / comparison.counted))
 
-    script = scripts.loaded(clone, comparison.script, log, _adapted(comparison.ours) if comparison.is_ours else None)
+    script = scripts.loaded(clone, comparison.script, log, _adapted(comparison.env) if comparison.is_ours else None)
     settings = comparison.published(clone)
     # It takes its settings from this dictionary, and adds to it.
     program = jax.jit(script.make_train(settings)).lower(jax.random.PRNGKey(0)).compile()
@@ -150,11 +150,11 @@ def theirs(comparison: Comparison, clone: pathlib.Path) -> Train:
     return train
 
 
-def _adapted(ours: dict[str, Any]) -> Any:
+def _adapted(env: dict[str, Any]) -> Any:
     """Our environment as JaxMARL's learners see it, with equal spaces for all agents."""
     from jaxvrp.adapters.jaxmarl import to_jaxmarl
 
-    return to_jaxmarl(make(**ours), pad=True)
+    return to_jaxmarl(make(**env), pad=True)
 
 
 def _update(returned: Any) -> Update:
@@ -180,9 +180,9 @@ def _smax() -> Any:
 
 
 SIDES: dict[str, Callable[[Comparison, pathlib.Path], Train]] = {
-    "ours": ours,
-    "ours, normalised": functools.partial(ours, normalised=True),
-    "JaxMARL's": theirs,
+    "ours": by_jaxvrp,
+    "ours, normalised": functools.partial(by_jaxvrp, normalised=True),
+    "JaxMARL's": by_jaxmarl,
 }
 """What can be asked for, by name; in the order in which they take turns."""
 

@@ -52,7 +52,7 @@ class Player:
 class Pair:
     """An environment of ours and the peer's that is most like it; the names are those of `PLAYERS`."""
 
-    ours: str
+    player: str
     peer: str
     goal: float
     """How many times as many steps we want to make."""

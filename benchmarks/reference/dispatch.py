@@ -225,9 +225,9 @@ class NumpyDispatch:
             served, travel = self._drive(v, stops)
             slack, least = self._slack_of_insertion(v, served, request)
             if least >= -self.slack:
-                own = {entry.stop.is_pickup: entry for entry in served if entry.stop.request == request}
-                picked = own[False].loaded if self.trips else own[True].start
-                found.append(Offer(stops, travel - travel_before, (i, j), picked, own[False].start, slack))
+                ends = {entry.stop.is_pickup: entry for entry in served if entry.stop.request == request}
+                picked = ends[False].loaded if self.trips else ends[True].start
+                found.append(Offer(stops, travel - travel_before, (i, j), picked, ends[False].start, slack))
         least = min((offer.added for offer in found), default=math.inf)
         return next((offer for offer in found if offer.added <= least + self.slack), None)
 

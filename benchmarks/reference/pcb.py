@@ -98,8 +98,8 @@ class NumpyPCB:
         self.improved_hpwl = self._targets(board.target_hpwl, target_hpwl)
 
     def _targets(self, of_parts: np.ndarray, given: np.ndarray | None) -> np.ndarray:
-        own = np.array(of_parts, np.float64)[self._agents] if given is None else np.array(given, np.float64)
-        return np.concatenate([own, np.full(self.num_agents, np.inf)])[: self.num_agents]
+        targets = np.array(of_parts, np.float64)[self._agents] if given is None else np.array(given, np.float64)
+        return np.concatenate([targets, np.full(self.num_agents, np.inf)])[: self.num_agents]
 
     def reset(self, position: np.ndarray, orientation: np.ndarray) -> np.ndarray:
         """Begin an episode with centres `f[N, 2]` in mm and quarter turns `i[N]`; the observation, `f64[A, 31]`."""

@@ -353,8 +353,8 @@ class NumpyTruckDrone:
         drones = self._drone_features(origin).ravel()
         truck = np.concatenate((origin[0], self.truck_velocity, onboard, drones, customers[0], self._one_hot[0]))
         kinematics = self._drone_features(self._origin)[:, :6]
-        own = (kinematics, self.target_position, onboard[:, None], origin - self.drone_position)
-        drone = np.concatenate((*own, customers[1:], self._other_features(), self._one_hot[1:]), axis=1)
+        features = (kinematics, self.target_position, onboard[:, None], origin - self.drone_position)
+        drone = np.concatenate((*features, customers[1:], self._other_features(), self._one_hot[1:]), axis=1)
         return {"truck": truck[None], "drone": drone}
 
     def _other_features(self) -> np.ndarray:

@@ -46,7 +46,7 @@ def make_train(script: str, config: dict[str, Any], env: JaxMarlEnv) -> Any:
     return module.make_train(config)
 
 
-def told(script: str, env: JaxMarlEnv, trained: Any) -> str:
+def summary(script: str, env: JaxMarlEnv, trained: Any) -> str:
     """The mean return of the last whole episodes, and how many forbidden actions were played.
 
     Scripts of Q-learning test the greedy policy; the others keep the states of the episodes that are under way.
@@ -86,7 +86,7 @@ def main() -> None:
     train = jax.jit(jax.vmap(make_train(script, config, env)))
     # One seed; those of Q-learning and of MPE expect to be mapped over several.
     trained = train(jax.random.split(jax.random.PRNGKey(int(config["SEED"])), 1))
-    print(f"{script}: trained for {config['TOTAL_TIMESTEPS']:g} steps; an episode: {told(script, env, trained)}")
+    print(f"{script}: trained for {config['TOTAL_TIMESTEPS']:g} steps; an episode: {summary(script, env, trained)}")
 
 
 if __name__ == "__main__":

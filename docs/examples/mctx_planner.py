@@ -77,8 +77,8 @@ class MctxPlanner:
         """Actions where one agent does what was chosen; `chosen` counts the actions of all agents in a row."""
         start, actions = 0, {}
         for name, role in self.env.roles.items():
-            own = chosen[:, None] - start - jnp.arange(role.num_agents) * role.action.num_actions
-            actions[name] = jnp.where((own >= 0) & (own < role.action.num_actions), own, action[name])
+            index = chosen[:, None] - start - jnp.arange(role.num_agents) * role.action.num_actions
+            actions[name] = jnp.where((index >= 0) & (index < role.action.num_actions), index, action[name])
             start += role.num_agents * role.action.num_actions
         return actions
 

@@ -36,13 +36,13 @@ class MaskedRunner(MPERunner):
     @torch.no_grad()
     def collect(self, step: int) -> tuple[Any, ...]:
         """Values, actions `[E, agents, 1]`, log probabilities, both recurrent states, and actions `[E, agents]`."""
-        told = []
+        answers = []
         for trainer, buffer in zip(self.trainer, self.buffer, strict=True):
             trainer.prep_rollout()
             seen = (buffer.share_obs, buffer.obs, buffer.rnn_states, buffer.rnn_states_critic, buffer.masks)
             rows = trainer.policy.get_actions(*(array[step] for array in seen), buffer.available_actions[step])
-            told.append([row.cpu().numpy() for row in rows])
-        values, actions, log_probs, rnn, rnn_critic = (np.stack(rows, axis=1) for rows in zip(*told, strict=True))
+            answers.append([row.cpu().numpy() for row in rows])
+        values, actions, log_probs, rnn, rnn_critic = (np.stack(rows, axis=1) for rows in zip(*answers, strict=True))
         return values, actions, log_probs, rnn, rnn_critic, actions[..., 0]
 
     def insert(self, data: tuple[Any, ...]) -> None:

@@ -21,8 +21,8 @@ def out(tmp_path):
     return tmp_path / "device.json"
 
 
-def job(what, run, **further):
-    return Job({"part": "steps", "what": what, "batch": 4}, run, **further)
+def job(name, run, **further):
+    return Job({"part": "steps", "what": name, "batch": 4}, run, **further)
 
 
 def variable(name):
@@ -160,8 +160,8 @@ def test_what_is_found_ahead_is_kept_and_what_is_not_timed_does_not_run_again(ta
 
 
 def test_kernels_are_those_of_the_streams_of_a_gpu():
-    def named(what, pid, tid, name):
-        return {"ph": "M", "name": what, "pid": pid, "tid": tid, "args": {"name": name}}
+    def named(event, pid, tid, name):
+        return {"ph": "M", "name": event, "pid": pid, "tid": tid, "args": {"name": name}}
 
     def ran(name, start, duration, tid=7):
         return {"ph": "X", "name": name, "pid": 1, "tid": tid, "ts": start, "dur": duration}

@@ -55,8 +55,8 @@ def test_header_names_the_machine():
 
 
 def test_peak_memory_is_plausible():
-    peak, whose = measure.peak_memory()
-    assert whose in ("device", "process")
+    peak, owner = measure.peak_memory()
+    assert owner in ("device", "process")
     assert peak is None or peak > 2**20
 
 

@@ -291,9 +291,9 @@ def test_observation_entries():
     put(env, drone_velocity=[[2, 0], [0, 0]], target_position=[[0.5, 0], [0, 0]], has_target=[True, False])
     put(env, served=[False, True])
     seen = env.observation()
-    own = [0.4, 0, 2, 0, 0.5, 1, 0.5, 0, 0, -0.3, 0.2]
+    drone = [0.4, 0, 2, 0, 0.5, 1, 0.5, 0, 0, -0.3, 0.2]
     near = [0.1, 0, 0, 0.2, 0.75, -0.9, -0.5, 1, 0, 0.75]
-    np.testing.assert_allclose(seen["drone"][0], [*own, *near, -0.1, 0.3, 0, 1, 0, 1, 0], atol=1e-6)
+    np.testing.assert_allclose(seen["drone"][0], [*drone, *near, -0.1, 0.3, 0, 1, 0, 1, 0], atol=1e-6)
     np.testing.assert_allclose(seen["drone"][1, -7:], [0.1, -0.3, 0.5, 0.25, 0, 0, 1], atol=1e-6)
     fleet = [0.3, -0.2, 2, 0, 0.5, 1, 0.25, 0.2, 0.1, 0, 0, 0, 0, 1]
     customers = [0.4, -0.2, 0, 0.2, 0.75, -0.6, -0.7, 1, 0, 0.75]

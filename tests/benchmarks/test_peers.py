@@ -70,7 +70,7 @@ def test_a_side_that_fails_is_a_line_with_its_last_words(args, rates_of, monkeyp
 
 
 def test_all_pairs_are_of_known_players():
-    assert {name for pair in PAIRS for name in (pair.ours, pair.peer)} == set(PLAYERS)
+    assert {name for pair in PAIRS for name in (pair.player, pair.peer)} == set(PLAYERS)
 
 
 @pytest.mark.slow
@@ -156,7 +156,7 @@ def clone(tmp_path, monkeypatch):
 
 def test_a_script_trains_as_it_is_published(clone):
     (comparison,) = training.COMPARISONS
-    train = learners.theirs(comparison, clone)
+    train = learners.by_jaxmarl(comparison, clone)
     for seed in (3, 4):
         updates = train(seed)
         assert [update.returned for update in updates] == [seed + number for number in range(5)]  # half of the log's
@@ -188,7 +188,7 @@ def test_our_learner_has_the_settings_of_the_script(clone):
     assert (config.gamma, config.gae_lambda, config.clip_eps, config.entropy_coef) == (0.98, 0.9, 0.3, 0.02)
     assert (config.max_grad_norm, config.activation, config.layer_norm) == (0.25, "relu", False)
     assert (config.hidden_sizes, config.recurrent_size, config.value_norm) == ((16, 8), 8, False)
-    updates = learners.ours(comparison, clone)(0)
+    updates = learners.by_jaxvrp(comparison, clone)(0)
     assert len(updates) == 5 and all(update.returned < 0 for update in updates[1:])
 
 
@@ -259,10 +259,10 @@ def test_the_learners_take_turns_seed_by_seed(clone, processes, tmp_path, capsys
     peers.main([*words, "--out", str(tmp_path / "result.json")])
     assert processes == [("ours", 0), ("JaxMARL's", 0), ("ours", 1), ("JaxMARL's", 1)]
     result = json.loads((tmp_path / "result.json").read_text())
-    ours, theirs = training.table(result["training"])[1:]
-    assert ours[3:] == ["ours", "2.50 (2.00 to 3.00)", "300", "300 - 301", "1.50", "7 CPU s"]
-    assert theirs[-2] == "1.00"
-    assert "160" in ours and "scripts of JaxMARL unknown" in capsys.readouterr().out
+    jaxvrp_row, jaxmarl_row = training.table(result["training"])[1:]
+    assert jaxvrp_row[3:] == ["ours", "2.50 (2.00 to 3.00)", "300", "300 - 301", "1.50", "7 CPU s"]
+    assert jaxmarl_row[-2] == "1.00"
+    assert "160" in jaxvrp_row and "scripts of JaxMARL unknown" in capsys.readouterr().out
     curves.main([str(tmp_path / "result.json"), "--out", str(tmp_path / "curves.png")])
     assert (tmp_path / "curves.png").stat().st_size > 10_000
 

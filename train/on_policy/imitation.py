@@ -34,19 +34,19 @@ class Guidance(struct.PyTreeNode):
 
 def guidance_at(config: PPOConfig, update: jax.Array) -> Guidance:
     """The weights in an update, `i32[]`, counted from 0."""
-    zero, one = jnp.zeros((), jnp.float32), jnp.ones((), jnp.float32)
+    zero, full = jnp.zeros((), jnp.float32), jnp.ones((), jnp.float32)
     entropy = jnp.asarray(config.entropy_coef, jnp.float32)
     if config.entropy_coef_end is not None:
         progress = update.astype(jnp.float32) / max(config.num_updates - 1, 1)
         entropy += jnp.minimum(progress, 1.0) * (config.entropy_coef_end - entropy)
     if config.imitate is None:
-        return Guidance(one, zero, entropy)
+        return Guidance(full, zero, entropy)
     if config.is_taught_throughout:
         # To the end, which is after `total_steps` where the last round of updates goes beyond.
-        return Guidance(zero, one, entropy)
+        return Guidance(zero, full, entropy)
     since = update.astype(jnp.float32) * config.steps_per_update - config.imitate_steps
     fading = config.imitate_coef * jnp.clip(1.0 - since / config.imitate_anneal_steps, 0.0, 1.0)
-    return Guidance(jnp.where(since < 0, zero, one), jnp.where(since < 0, one, fading), entropy)
+    return Guidance(jnp.where(since < 0, zero, full), jnp.where(since < 0, full, fading), entropy)
 
 
 def make_teacher(config: PPOConfig, env: Environment) -> Actor | None:

@@ -235,7 +235,7 @@ class Rollout:
             return {}, ()
         # Teachers draw nothing: all of them are deterministic.
         action, carry = self.teacher.act(jax.random.key(0), players.teacher, players.vec.env, players.timestep)
-        executed = jax.vmap(lambda *one: executed_action(self.vec_env.env, *one)[0])
+        executed = jax.vmap(lambda *row: executed_action(self.vec_env.env, *row)[0])
         return executed(action, players.timestep.action_mask, players.timestep.valid), carry
 
     def _compared(self, key: jax.Array, players: Players, teacher_action: ByRole) -> tuple[ByRole, ByRole]:

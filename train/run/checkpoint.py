@@ -122,9 +122,9 @@ class Checkpoints:
         except OSError:  # the folder cannot be listed
             return self.latest
 
-    def find(self, which: str) -> int:
+    def find(self, name: str) -> int:
         """Update of the `latest` or the `best`."""
-        update = self.best if which == "best" else self.latest
+        update = self.best if name == "best" else self.latest
         if update is None:
             raise UserError(f"{self.folder} holds no complete checkpoint; train anew, in another --run_dir")
         return update

@@ -44,9 +44,9 @@ def cost_of(data, entry):
         ValueError: the plan breaks a rule.
     """
 
-    def must(holds, what):
+    def must(holds, fault):
         if not holds:
-            raise ValueError(f"{entry['instance']}: {what}")
+            raise ValueError(f"{entry['instance']}: {fault}")
 
     head, *rows = (data / entry["file"]).read_text().splitlines()
     vehicles, _, longest_route, capacity, longest_ride = map(float, head.split())

@@ -85,10 +85,10 @@ class Check:
         self.visited, self.served, self.away = {0}, {0}, {}
         self.last = None  # the last launch at this stop that no wait has followed yet
 
-    def must(self, holds, what):
+    def must(self, holds, fault):
         """Refuse a plan that breaks a rule."""
         if not holds:
-            raise ValueError(f"{self.entry['instance']}: {what}")
+            raise ValueError(f"{self.entry['instance']}: {fault}")
 
     def follow(self, task):
         """The driver's next task."""

@@ -35,10 +35,10 @@ class Check:
         self.miles = np.hypot(x[:, None] - x, y[:, None] - y)
         self.name, self.served, self.cost, self.load, self.by_truck = name, {0}, 0.0, 0.0, 0
 
-    def must(self, holds, what):
+    def must(self, holds, fault):
         """Refuse a plan that breaks a rule."""
         if not holds:
-            raise ValueError(f"{self.name}: {what}")
+            raise ValueError(f"{self.name}: {fault}")
 
     def tour(self, text):
         """A tandem's tour, from the depot and back."""

@@ -93,9 +93,9 @@ def cost_of(data, entry):
     clock, place, served = 0.0, 0, {0}
     revisits = entry.get("rules", {}).get("allow_revisits", True)
 
-    def must(holds, what):
+    def must(holds, fault):
         if not holds:
-            raise ValueError(f"{entry['instance']}, at {way} ^ {customer}: {what}")
+            raise ValueError(f"{entry['instance']}, at {way} ^ {customer}: {fault}")
 
     def serve(node):
         must(node not in served, f"{node} is served twice")
