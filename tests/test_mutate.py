@@ -98,9 +98,9 @@ class Found(Subject):
 def test_what_is_found_is_kept_and_can_be_tried_again(tmp_path, monkeypatch, capfd):
     monkeypatch.setitem(lane.SUBJECTS, "planted", Entry("tests.test_mutate:Found", 1.0, 5.0))
     assert main(["--case", "planted:7:3", "--out", str(tmp_path / "out")]) == FOUND
-    told = capfd.readouterr().out
-    assert "FOUND  planted: planted" in told
-    assert "python -m tests.mutate --case planted:7:3" in told
+    output = capfd.readouterr().out
+    assert "FOUND  planted: planted" in output
+    assert "python -m tests.mutate --case planted:7:3" in output
     kept = tmp_path / "out" / "planted_7_3"
     assert (kept / "files" / "damaged.txt").read_text() == "planted:7:3"
     assert (kept / "finding.txt").read_text().endswith("--case planted:7:3\n\ndetails\n")
@@ -258,7 +258,7 @@ def test_a_reader_with_a_planted_fault_is_found(tmp_path, monkeypatch, planted, 
     monkeypatch.setattr(problem_files, "DRAWN", 0.0)
     (tmp_path / "scratch").mkdir()
     found = found_in(problem_files.ProblemFiles(tmp_path / "scratch"), tmp_path, 3)
-    assert any(kind in one for one in found)
+    assert any(kind in finding for finding in found)
 
 
 @pytest.fixture
@@ -281,13 +281,13 @@ CHANGED = {
 }
 
 
-@pytest.mark.parametrize(("what", "change"), CHANGED.items(), ids=CHANGED)
-def test_two_runs_are_told_apart(straight, tmp_path, what, change):
+@pytest.mark.parametrize(("name", "change"), CHANGED.items(), ids=CHANGED)
+def test_two_runs_are_told_apart(straight, tmp_path, name, change):
     other = tmp_path / "other"
     shutil.copytree(straight, other)
     assert list(runs.differences(straight, other)) == []
     change(other)
-    assert any(what in difference for difference in runs.differences(straight, other))
+    assert any(name in difference for difference in runs.differences(straight, other))
 
 
 def test_a_line_ends_with_a_line_feed_and_with_nothing_else(tmp_path):

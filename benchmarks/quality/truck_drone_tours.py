@@ -72,7 +72,7 @@ def attempted(
     bare = lambda state: state.replace(instance=None, figures=None)  # noqa: E731
     last, rest = record_episodes(env, actor, moved, key, lambda action, state, _: bare(state))
     first = bare(jax.vmap(env.init_state)(moved))
-    states = jax.tree.map(lambda row, others: jnp.concatenate([row[None], others]).swapaxes(0, 1), first, rest)
+    states = jax.tree.map(lambda start, others: jnp.concatenate([start[None], others]).swapaxes(0, 1), first, rest)
     return {"plan": (last.tours.cost + env.unserved_price * jnp.sum(~last.served, axis=1), states)}
 
 

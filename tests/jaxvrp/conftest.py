@@ -33,7 +33,7 @@ def rollout():
     """`rollout(env, key, num_steps)` of random legal actions: states and timesteps, leading axis `[num_steps]`."""
 
     def play(env, key, num_steps):
-        def one(carry, key):
+        def advance(carry, key):
             state, mask = carry
             draw = jax.random.uniform
             action = {name: sample_masked(draw(key, rows.shape[:1]), rows) for name, rows in mask.items()}
@@ -42,6 +42,6 @@ def rollout():
 
         reset_key, play_key = jax.random.split(key)
         state, timestep = env.reset(reset_key)
-        return jax.lax.scan(one, (state, timestep.action_mask), jax.random.split(play_key, num_steps))[1]
+        return jax.lax.scan(advance, (state, timestep.action_mask), jax.random.split(play_key, num_steps))[1]
 
     return play

@@ -86,7 +86,7 @@ def test_the_base_plays_an_episode_with_what_was_drawn(base, env):
     instance = jax.jit(env.generate)(jax.random.key(5))
     state, timestep = jax.jit(env.reset_to)(instance)
     fixed = base.replace(**{name: value for name, value in instance.drawn.items() if name != "num_customers"})
-    other, its = jax.jit(fixed.reset_to)(instance.problem)
+    other, expected = jax.jit(fixed.reset_to)(instance.problem)
     step, fixed_step = jax.jit(env.step), jax.jit(fixed.step)
     baseline = registry.players_of(env).baselines["greedy"](env)
     act = jax.jit(lambda *batch: baseline.act(jax.random.key(0), baseline.init(1), *batch)[0])
@@ -95,8 +95,8 @@ def test_the_base_plays_an_episode_with_what_was_drawn(base, env):
         batch = jax.tree.map(lambda leaf: leaf[None], jax.device_get((state, timestep)))
         action = jax.tree.map(lambda leaf: leaf[0], jax.device_get(act(*batch)))
         jax.tree.map(np.testing.assert_array_equal, action, wanted(state, other))
-        (state, timestep), (other, its) = step(state, action), fixed_step(other, action)
-        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5), timestep, its)
+        (state, timestep), (other, expected) = step(state, action), fixed_step(other, action)
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5), timestep, expected)
     assert timestep.metrics["battery_used"] > 0
 
 
@@ -189,15 +189,15 @@ def test_what_is_beyond_a_size_that_was_drawn_does_not_exist(name, baseline):
     for size, padding in registry.card_of(env).paddings.items():
         problems = jax.vmap(lambda problem: padding.void_beyond(problem, jnp.int32(small[size])))(problems)  # noqa: B023
     padded, (seen, mask) = recorded(env, baseline, problems)
-    wanted, (its, its_mask) = recorded(smaller, baseline, smaller_problems)
+    wanted, (expected, expected_mask) = recorded(smaller, baseline, smaller_problems)
     length = len(wanted[0])  # larger ones may take longer
     padded, seen, mask = jax.tree.map(lambda leaf: leaf[:length], (padded, seen, mask))
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6), padded, wanted)
     for kind in smaller.entity_kinds:
         planes = seen[kind.name]
-        np.testing.assert_allclose(planes[..., : kind.count], its[kind.name], rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(planes[..., : kind.count], expected[kind.name], rtol=1e-5, atol=1e-6)
         assert not planes[..., kind.count :].any()
-    for role, rows in its_mask.items():
+    for role, rows in expected_mask.items():
         np.testing.assert_array_equal(mask[role][..., : rows.shape[-1]], rows)
         assert not mask[role][..., rows.shape[-1] :].any()
     assert padded[0].any()
@@ -221,10 +221,10 @@ def test_pictures_and_replays_of_an_episode_leave_out_who_does_not_exist(base):
     instance = jax.jit(env.generate)(jax.random.key(0))
     episode = jax.jit(lambda: record_episode(env, actor, instance, jax.random.key(0)))()
     states = episode.states
-    told = export_episode(episode)
-    assert [place["kind"] for place in told["story"]["places"]].count("customer") == 1
-    assert told["kind"] == "truck_drone"
-    assert {len(row) for step in told["steps"] for row in step["mask"]["drone"]} == {len(told["actions"]["drone"])}
+    shown = export_episode(episode)
+    assert [place["kind"] for place in shown["story"]["places"]].count("customer") == 1
+    assert shown["kind"] == "truck_drone"
+    assert {len(row) for step in shown["steps"] for row in step["mask"]["drone"]} == {len(shown["actions"]["drone"])}
     assert course_of(from_states(base, states.base)).num_customers == 1
     last = jax.tree.map(lambda leaf: leaf[-1], states.base)
     assert " of 1 customers served" in registry.toolbox_of(base).still(last)

@@ -40,9 +40,9 @@ def run(*words):
 
 def apart(folder, *words):
     """The command in another process, with the user's folder before ours wherever Python looks."""
-    own = {"PYTHONPATH": os.pathsep.join([str(folder), str(HERE)]), "JAX_PLATFORMS": "cpu"}
+    changes = {"PYTHONPATH": os.pathsep.join([str(folder), str(HERE)]), "JAX_PLATFORMS": "cpu"}
     argv = [sys.executable, *words]
-    return subprocess.run(argv, cwd=folder, env={**os.environ, **own}, capture_output=True, text=True, check=False)
+    return subprocess.run(argv, cwd=folder, env={**os.environ, **changes}, capture_output=True, text=True, check=False)
 
 
 def built_in(kind):
@@ -98,12 +98,12 @@ def test_what_is_quick_imports_no_jax(words, tmp_path):
 
 def test_versions(capsys):
     assert run("version") == 0
-    told = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
-    assert told["jaxvrp"].startswith(jaxvrp.__version__) and str(HERE) in told["jaxvrp"]
-    assert told["jax"] == importlib.metadata.version("jax")
-    assert told["jaxlib"] == importlib.metadata.version("jaxlib")
-    assert told["devices"] == "2 x cpu (cpu)", "tests have two"
-    assert told["python"].startswith(f"{sys.version_info.major}.{sys.version_info.minor}")
+    versions = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    assert versions["jaxvrp"].startswith(jaxvrp.__version__) and str(HERE) in versions["jaxvrp"]
+    assert versions["jax"] == importlib.metadata.version("jax")
+    assert versions["jaxlib"] == importlib.metadata.version("jaxlib")
+    assert versions["devices"] == "2 x cpu (cpu)", "tests have two"
+    assert versions["python"].startswith(f"{sys.version_info.major}.{sys.version_info.minor}")
 
 
 def test_devices_that_cannot_be_found_are_one_line(monkeypatch):
@@ -140,9 +140,9 @@ def test_every_word_starts_something():
 )
 def test_a_mistake_is_one_line(words, says, capsys):
     assert run(*words.split()) == 2
-    told = capsys.readouterr()
-    assert told.err.startswith(f"error: {says}") and told.err.count("\n") == 1
-    assert not told.out
+    captured = capsys.readouterr()
+    assert captured.err.startswith(f"error: {says}") and captured.err.count("\n") == 1
+    assert not captured.out
 
 
 def test_a_program_is_called_as_it_was_started():

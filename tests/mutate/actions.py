@@ -61,12 +61,12 @@ class Actions(Subject):
         name = list(values)[int(random.integers(len(values)))]
         values[name] = _odd_action(face, name, values[name], random)
         expected = face.judge(name, values[name])
-        told = f"{type(face).__name__} of {type(face.env).__name__}, {name} = {values[name]!r:.500}, to be {expected}"
+        tried = f"{type(face).__name__} of {type(face.env).__name__}, {name} = {values[name]!r:.500}, to be {expected}"
         try:
             outcome = call(face.play, values)
             _compare(outcome.refusal, outcome.value, expected, face.named(name))
         except Finding as finding:
-            raise Finding(f"{type(face).__name__}: {finding.kind}", f"{told}\n{finding.details}") from finding
+            raise Finding(f"{type(face).__name__}: {finding.kind}", f"{tried}\n{finding.details}") from finding
         return Tally(steps=int(expected != REFUSED))
 
 

@@ -167,7 +167,7 @@ def _judge(algorithm: str, words: list[str], text: bytes) -> None:
     taken, before = Taken(), sorted(os.listdir())
     main = importlib.import_module(f"train.{algorithm}").main
     typed = " ".join(word[:200] for word in words)
-    told = f"python -m train.{algorithm} {typed}\n\n{text[:5000].decode(errors='replace')}"
+    tried = f"python -m train.{algorithm} {typed}\n\n{text[:5000].decode(errors='replace')}"
     try:
         with _not_trained(taken):
             ended = command(main, words)
@@ -176,7 +176,7 @@ def _judge(algorithm: str, words: list[str], text: bytes) -> None:
         else:
             _check_taken(algorithm, taken, words, text)
     except Finding as finding:
-        raise Finding(finding.kind, f"{told}\n{finding.details}") from finding
+        raise Finding(finding.kind, f"{tried}\n{finding.details}") from finding
 
 
 def _check_nothing_is_left(ended: Ended, before: list[str]) -> None:

@@ -90,7 +90,7 @@ class _Run:
         """Let it come to its end."""
         stopped = self._play(LONGEST)
         if stopped.status != 0:
-            raise Finding(f"a run that is not killed ends with status {stopped.status}", stopped.told[-3000:])
+            raise Finding(f"a run that is not killed ends with status {stopped.status}", stopped.output[-3000:])
         return stopped
 
     def _play(self, seconds: float, *, dies_at: int | None = None, number: int | None = None) -> runs.Stopped:
@@ -118,12 +118,12 @@ class _Run:
 
     def _check(self, stopped: runs.Stopped, number: int | None) -> None:
         """It ended as it should have, and what has its final name is whole."""
-        if "Traceback" in stopped.told:
-            raise Finding("a traceback", f"{self.story()}\n{stopped.told[-3000:]}")
+        if "Traceback" in stopped.output:
+            raise Finding("a traceback", f"{self.story()}\n{stopped.output[-3000:]}")
         allowed = (0, 2, -signal.SIGKILL) if number in (None, signal.SIGKILL) else (0, 2, 130, -int(number))
         if stopped.status not in allowed or (stopped.status == 2 and self._must_go_on):
             raise Finding(
-                f"status {stopped.status} of a run that had a checkpoint", f"{self.story()}\n{stopped.told[-3000:]}"
+                f"status {stopped.status} of a run that had a checkpoint", f"{self.story()}\n{stopped.output[-3000:]}"
             )
         for name, read in (("config.yaml", yaml.safe_load), ("summary.json", json.loads)):
             path = self.folder / name

@@ -203,10 +203,10 @@ class Lane:
         context.set_forkserver_preload(list(PRELOADED))
         remaining = self.order.seconds - (time.monotonic() - self.began)
         order = dataclasses.replace(self.order, first=first, seconds=remaining)
-        self.pipe, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(theirs, order), name=self.order.subject)
+        self.pipe, child_end = context.Pipe()
+        self._process = context.Process(target=_serve, args=(child_end, order), name=self.order.subject)
         self._process.start()
-        theirs.close()
+        child_end.close()
         self._number, self._since = -1, time.monotonic()
 
     def poll(self) -> Iterator[Report]:

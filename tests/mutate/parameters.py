@@ -57,8 +57,8 @@ class Parameters(Subject):
         try:
             return self._judge(sound, outcome, changes, random)
         except Finding as finding:
-            told = f"jaxvrp.make('{name}'){'.replace' if by_replace else ''}: {_text(changes)}"
-            raise Finding(f"{name}: {finding.kind}", f"{told}\n{finding.details}") from finding
+            tried = f"jaxvrp.make('{name}'){'.replace' if by_replace else ''}: {_text(changes)}"
+            raise Finding(f"{name}: {finding.kind}", f"{tried}\n{finding.details}") from finding
 
     def _value(self, random: np.random.Generator) -> Any:
         """An odd one, or a real number of any size."""
@@ -141,8 +141,8 @@ def _check_memory(env: Environment) -> None:
 
 def _has_shapes(env: Environment, sound: Environment) -> bool:
     return all(
-        np.shape(one) == np.shape(other)
-        for one, other in zip(jax.tree.leaves(env), jax.tree.leaves(sound), strict=True)
+        np.shape(leaf) == np.shape(other)
+        for leaf, other in zip(jax.tree.leaves(env), jax.tree.leaves(sound), strict=True)
     )
 
 
@@ -156,15 +156,15 @@ def _play(env: Environment, key: jax.Array) -> Any:
         state, timestep = carry
         action, _ = RandomActor(env).act(key, (), state, timestep)
         state, timestep = jax.vmap(env.step)(state, action)
-        told = (timestep.observation, timestep.global_observation, timestep.reward, timestep.metrics)
-        return (state, timestep), told
+        seen = (timestep.observation, timestep.global_observation, timestep.reward, timestep.metrics)
+        return (state, timestep), seen
 
     return jax.lax.scan(advance, start, jax.random.split(key, NUM_STEPS))[1]
 
 
 def _check_played(env: Environment, seed: int) -> Tally:
-    told = jax.device_get(_play(env, jax.random.key(seed)))
-    for path, leaf in jax.tree_util.tree_leaves_with_path(told):
+    seen = jax.device_get(_play(env, jax.random.key(seed)))
+    for path, leaf in jax.tree_util.tree_leaves_with_path(seen):
         if not np.isfinite(leaf).all():
             where = jax.tree_util.keystr(path)
             raise Finding("parameters that are taken lead to NaN or infinity", f"{where}: {env.parameters}")

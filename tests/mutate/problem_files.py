@@ -244,8 +244,8 @@ def _check_pcb(path: Path, content: pcb.PcbFile) -> None:
     written = call(pcb.write_pcb, rewritten, content)
     if written.refusal is None:
         again = pcb.read_pcb(rewritten)
-        for one, other in zip(content.boards, again.boards, strict=True):
-            if not all(map(np.array_equal, jax.tree.leaves(one.board), jax.tree.leaves(other.board))):
+        for netlist, other in zip(content.boards, again.boards, strict=True):
+            if not all(map(np.array_equal, jax.tree.leaves(netlist.board), jax.tree.leaves(other.board))):
                 raise Finding("written and read again, it is another board")
     for netlist in content.boards:
         _check_boards(netlist.board)
@@ -321,7 +321,7 @@ def _place(random: np.random.Generator) -> list[float]:
 def _write_moment(folder: Path, random: np.random.Generator) -> Path:
     """The first request has been promised a ride by the first vehicle."""
     day = _day(random)
-    stops = [{"what": what, "request": "r0"} for what in ("pickup", "drop-off")]
+    stops = [{"what": kind, "request": "r0"} for kind in ("pickup", "drop-off")]
     vehicles = [
         {"id": each["id"], "free": 61.0, "place": each["start"], "stops": stops if row == 0 else []}
         for row, each in enumerate(day["vehicles"])

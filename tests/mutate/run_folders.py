@@ -97,8 +97,8 @@ def _by_evaluator(make: Callable[..., Any]) -> Callable[..., Any]:
     made = functools.lru_cache(maxsize=64)(make)
 
     def remembered(*players: Any, **how: Any) -> Any:
-        *learner, who = players
-        return made(*learner, _same_evaluator(repr(who.env), who.num_episodes, who.seed, who), **how)
+        *learner, judge = players
+        return made(*learner, _same_evaluator(repr(judge.env), judge.num_episodes, judge.seed, judge), **how)
 
     return remembered
 
@@ -106,8 +106,8 @@ def _by_evaluator(make: Callable[..., Any]) -> Callable[..., Any]:
 _EVALUATORS: dict[tuple[Any, ...], evaluator.Evaluator] = {}
 
 
-def _same_evaluator(env: str, num_episodes: int, seed: int, who: evaluator.Evaluator) -> evaluator.Evaluator:
-    return _EVALUATORS.setdefault((env, num_episodes, seed), who)
+def _same_evaluator(env: str, num_episodes: int, seed: int, judge: evaluator.Evaluator) -> evaluator.Evaluator:
+    return _EVALUATORS.setdefault((env, num_episodes, seed), judge)
 
 
 def _by_text(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -415,7 +415,7 @@ def _look_at(made: _Made, run: Path, damage: str, random: np.random.Generator) -
     """`train.evaluate` shows what it showed, or refuses; neither it nor `train.replay` changes the folder."""
     before = _content(run)
     main = evaluate.main if random.random() < 0.8 else replay.main
-    what = "evaluate" if main is evaluate.main else "replay"
+    program = "evaluate" if main is evaluate.main else "replay"
     try:
         with _importable(run.parent):
             ended = command(main, ["--run", str(run)])
@@ -425,10 +425,10 @@ def _look_at(made: _Made, run: Path, damage: str, random: np.random.Generator) -
             raise Finding("the folder is changed", damage)
         if (
             ended.status == 0
-            and what == "evaluate"
+            and program == "evaluate"
             and ended.stdout != made.shown
             and read_run(run).config == made.config
         ):
             raise Finding("shows other figures, and no word of why", f"{ended.stdout}\n{made.shown}")
     except Finding as finding:
-        raise Finding(f"{what}, {_kind(damage)}: {finding.kind}", f"{damage}\n{finding.details}") from finding
+        raise Finding(f"{program}, {_kind(damage)}: {finding.kind}", f"{damage}\n{finding.details}") from finding

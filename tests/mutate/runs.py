@@ -162,7 +162,7 @@ class Stopped:
     """A process that has ended: its exit status (negative: the signal), what it said, and how long it took."""
 
     status: int
-    told: str
+    output: str
     seconds: float
 
 
@@ -174,8 +174,8 @@ def wait(process: multiprocessing.Process, training: Training, seconds: float, n
         assert process.pid is not None
         os.kill(process.pid, number or signal.SIGKILL)
         process.join()
-    told = (training.notes / "log.txt").read_text(errors="replace")
-    return Stopped(process.exitcode or 0, told, time.monotonic() - began)
+    output = (training.notes / "log.txt").read_text(errors="replace")
+    return Stopped(process.exitcode or 0, output, time.monotonic() - began)
 
 
 def differences(reference: Path, run: Path) -> Iterator[str]:

@@ -30,12 +30,12 @@ class Finding(Exception):
         self.kind, self.details = kind, details
 
     @classmethod
-    def of(cls, error: BaseException, what: str = "") -> Finding:
+    def of(cls, error: BaseException, subject: str = "") -> Finding:
         """The finding that an exception is, told apart by its type and the last place in the repository."""
         frames = traceback.extract_tb(error.__traceback__)
-        ours = [frame for frame in frames if frame.filename.startswith(OURS)] or frames[-1:]
-        place = f"{Path(ours[-1].filename).name}, {ours[-1].name}" if ours else "nowhere"
-        kind = f"{what}{': ' if what else ''}{type(error).__name__} ({place})"
+        local = [frame for frame in frames if frame.filename.startswith(OURS)] or frames[-1:]
+        place = f"{Path(local[-1].filename).name}, {local[-1].name}" if local else "nowhere"
+        kind = f"{subject}{': ' if subject else ''}{type(error).__name__} ({place})"
         return cls(kind, "".join(traceback.format_exception(error)))
 
 

@@ -104,15 +104,15 @@ def command(main: Callable[[Sequence[str]], object], argv: Sequence[str]) -> End
 
 
 def _check_ended(ended: Ended) -> None:
-    told = f"status {ended.status}\n{ended.stdout[-LONGEST:]}\n{ended.stderr[-LONGEST:]}"
+    details = f"status {ended.status}\n{ended.stdout[-LONGEST:]}\n{ended.stderr[-LONGEST:]}"
     if "Traceback" in ended.stderr:
-        raise Finding("a traceback on stderr", told)
+        raise Finding("a traceback on stderr", details)
     if ended.status not in (0, 2, 130):
-        raise Finding(f"exit status {ended.status}", told)
+        raise Finding(f"exit status {ended.status}", details)
     if ended.status == 2:
         errors = [line for line in ended.stderr.splitlines() if line.startswith("error: ")]
         if len(errors) != 1 or not ended.stderr.splitlines()[-1].startswith("error: "):
-            raise Finding("refused in other than one line", told)
+            raise Finding("refused in other than one line", details)
         if "cannot read or write a file: " in errors[0]:
-            raise Finding("refused without the name of the file", told)
+            raise Finding("refused without the name of the file", details)
         check_line(errors[0])

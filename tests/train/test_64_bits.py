@@ -87,7 +87,7 @@ def moment_of_day(depot):
     content["vehicles"] = [{"id": name, "speed": 30, "capacity": 1, "is_drone": name == "b"} | start for name in "ab"]
     content["requests"] = [{"id": name, "arrival": 0, "dropoff": [1, 1]} | pickup for name in "ab"]
     vehicles = [
-        {"id": name, "free": 0, "stops": [{"what": what, "request": name} for what in stops]}
+        {"id": name, "free": 0, "stops": [{"what": kind, "request": name} for kind in stops]}
         | ({} if depot else {"place": [0, 0]})
         for name in "ab"
     ]

@@ -27,7 +27,7 @@ LONGEST = 2000
 """Characters of all that a command prints about one mistake."""
 
 
-def told(capsys, main, *words):
+def message_of(capsys, main, *words):
     """What a command that ends with a mistake prints; it is one line."""
     assert run_command(lambda: main(list(words)), (ConformanceError,)) == 2
     out, errors = capsys.readouterr()
@@ -68,7 +68,7 @@ def test_what_is_typed(capsys, tmp_path, monkeypatch):
         (bench.main, [HOSTILE, "--method", "search", "--out", "a.json"]),
         (check.main, [HOSTILE]),
     ):
-        text = told(capsys, main, *words)
+        text = message_of(capsys, main, *words)
         assert is_plain(text), (words, text)
     for words in ([HOSTILE], ["train", HOSTILE], ["list", HOSTILE], ["list", f"--{HOSTILE}"]):
         with pytest.raises(SystemExit):
@@ -153,7 +153,7 @@ def test_a_card_and_arrays(policy, capsys):
         np.savez(policy / "actor.npz", **{f"{name[:9]}{each}{name[9:40]}": np.zeros(0) for each in range(number)})
         assert is_plain(refusal(policy))
         shutil.copy(policy / "actor.npz", policy / "problem.npz")
-        assert is_plain(told(capsys, solve.main, str(policy / "problem.npz")))
+        assert is_plain(message_of(capsys, solve.main, str(policy / "problem.npz")))
     for header in (
         b"[" * 1000,
         b"{'descr': [('\x1b[31m', '<f8')], 'fortran_order': False, 'shape': (0,)}",
@@ -162,7 +162,7 @@ def test_a_card_and_arrays(policy, capsys):
         content = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
         with zipfile.ZipFile(policy / "problem.npz", "w") as archive:
             archive.writestr(f"{name}.npy", content)
-        assert is_plain(told(capsys, solve.main, str(policy / "problem.npz")))
+        assert is_plain(message_of(capsys, solve.main, str(policy / "problem.npz")))
 
 
 def test_a_record(tmp_path, capsys):
@@ -178,7 +178,7 @@ def test_a_record(tmp_path, capsys):
         {"seconds_per_problem": {"wall": HOSTILE}},
     ):
         path.write_text(json.dumps({**record, **changes}))
-        assert is_plain(told(capsys, check.main, str(path))), changes
+        assert is_plain(message_of(capsys, check.main, str(path))), changes
     assert is_plain(check.shown_record({**record, "player": {HOSTILE: HOSTILE}}))
 
 
@@ -235,12 +235,12 @@ def test_problems(tmp_path, capsys):
     ):
         path = tmp_path / "day.json"
         path.write_text(json.dumps({**day, **changes}))
-        assert is_plain(told(capsys, solve.main, str(path))), changes
+        assert is_plain(message_of(capsys, solve.main, str(path))), changes
     for ending in (".txt", ".csv", ".pcb", ".nodes", ".npz", ".json", ".html", ""):
         path = tmp_path / f"problem\x1b[31m{ending}"
         for content in (HOSTILE, f"2 16 480 3 30\n{HOSTILE}\n", f"component {HOSTILE}\n" * 300):
             path.write_text(content, errors="replace")
-            assert is_plain(told(capsys, solve.main, str(path))), (ending, content)
+            assert is_plain(message_of(capsys, solve.main, str(path))), (ending, content)
 
 
 def test_the_report_of_a_plan(tmp_path):

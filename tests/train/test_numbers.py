@@ -59,9 +59,9 @@ def test_an_argument_counts_as_a_constant_does(algorithm, pair):
             state, _ = chunk(state)
         return [np.asarray(leaf) for leaf in jax.tree.leaves(learner.actor_params(state))]
 
-    one = make_train(first)
-    changed, expected = learned(one, second.numbers), learned(make_train(constant), {})
+    trainer = make_train(first)
+    changed, expected = learned(trainer, second.numbers), learned(make_train(constant), {})
     for leaf, wanted in zip(changed, expected, strict=True):
         np.testing.assert_allclose(leaf, wanted, rtol=1e-5, atol=1e-6)
-    unchanged = learned(one, first.numbers)
+    unchanged = learned(trainer, first.numbers)
     assert any(np.abs(a - b).max() > 1e-3 for a, b in zip(changed, unchanged, strict=True))

@@ -41,9 +41,9 @@ def test_the_same_seed_is_the_same_instance(greedy, tmp_path, monkeypatch):
     monkeypatch.setattr("webbrowser.open", lambda address: opened.append(address) or True)
     play.main([*TINY, "--seed", "3", "--actor", "random", "--out", str(tmp_path)])
     files = tmp_path / "darp_random_3.json", greedy / "darp_greedy_3.json"
-    mine, theirs = map(show.read_episode, files)
-    np.testing.assert_array_equal(places(mine), places(theirs))
-    assert mine["subtitle"] == "random, instance of seed 3"
+    by_random, by_greedy = map(show.read_episode, files)
+    np.testing.assert_array_equal(places(by_random), places(by_greedy))
+    assert by_random["subtitle"] == "random, instance of seed 3"
     assert opened == [(tmp_path / "darp_random_3.html").as_uri()]
 
 

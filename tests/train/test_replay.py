@@ -119,11 +119,11 @@ def test_what_the_policy_thought_is_told(run, tmp_path):
 @pytest.mark.slow
 def test_a_baseline_on_the_same_instance(run, tmp_path, capsys):
     command.main(["--run", str(run), "--instance", "3", "--against", "random", "--out", str(tmp_path)])
-    ours, other = (show.read_episode(tmp_path / f"episode_3{name}.json") for name in ("", "_random"))
-    assert (ours["player"], other["player"]) == ("policy", "random")
-    np.testing.assert_array_equal(heights_of(ours)[0], heights_of(other)[0], "they begin alike")
-    assert "probability" in ours["steps"][0] and "probability" not in other["steps"][0]
-    assert (tmp_path / "episode_3.html").read_text() == show.page(ours, other)
+    played, other = (show.read_episode(tmp_path / f"episode_3{name}.json") for name in ("", "_random"))
+    assert (played["player"], other["player"]) == ("policy", "random")
+    np.testing.assert_array_equal(heights_of(played)[0], heights_of(other)[0], "they begin alike")
+    assert "probability" in played["steps"][0] and "probability" not in other["steps"][0]
+    assert (tmp_path / "episode_3.html").read_text() == show.page(played, other)
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == ["policy", "random", "wrote"]
 

@@ -192,5 +192,5 @@ def test_two_processes_train_together_agree_and_save(trained_on_two, tmp_path):
     np.testing.assert_array_equal(first, second)
     assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["1", "3"]
     _, state, _ = trained_on_two
-    mine = np.concatenate([np.asarray(leaf).ravel() for leaf in jax.tree.leaves(state.params)])
-    np.testing.assert_allclose(first, mine, atol=1e-6)
+    expected = np.concatenate([np.asarray(leaf).ravel() for leaf in jax.tree.leaves(state.params)])
+    np.testing.assert_allclose(first, expected, atol=1e-6)

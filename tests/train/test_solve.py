@@ -77,9 +77,9 @@ def test_the_time_of_the_best_plan_is_not_that_of_the_last_look_at_the_clock(fou
     assert first.seconds < shown[-1].seconds
     assert (solution.seconds, solution.searched_seconds) == (first.seconds, shown[-1].seconds)
     assert [solution.plan[key] for key in ("seconds", "searched_seconds")] == [first.seconds, shown[-1].seconds]
-    told = solve.report(solution)
-    assert f"found after   {first.seconds:.2f} s\nsearched for  {shown[-1].seconds:.2f} s\n" in told
-    assert not solution.interrupted and "interrupted" not in told
+    report = solve.report(solution)
+    assert f"found after   {first.seconds:.2f} s\nsearched for  {shown[-1].seconds:.2f} s\n" in report
+    assert not solution.interrupted and "interrupted" not in report
 
 
 def test_a_plan_that_is_worth_nothing_was_not_found(found):
@@ -173,7 +173,7 @@ def test_a_map_is_solved_by_the_scenario_that_obeys_all_that_it_says(dispatched)
     assert isinstance(dispatched.problem.env, VrpdTw)
     for entry in dispatched.plan["customers"]:
         assert entry["time"] is None or entry["time"] >= entry["window"][0]
-    served = [name for who, route in dispatched.plan["routes"].items() if who != "van" for name in route]
+    served = [name for vehicle, route in dispatched.plan["routes"].items() if vehicle != "van" for name in route]
     assert sorted(served) == sorted(entry["customer"] for entry in dispatched.plan["customers"] if entry["drone"])
     assert all(event["where"] for event in dispatched.plan["events"])
     assert dispatched.plan["feasible"] == (not dispatched.plan["reasons"])
@@ -188,11 +188,11 @@ def test_another_scenario_refuses_a_map_that_says_more():
 def test_a_report_has_the_units_of_the_file_and_why_a_plan_is_not_feasible(tmp_path, capsys):
     path = changed_map(tmp_path / "far.json", drones={"range": 500})
     solve.main([path, "--method", "greedy"])
-    told = capsys.readouterr()
-    assert "feasible          no: 6 not served (bakery, farm, doctor, library, vineyard, chapel); no cust" in told.out
+    out, errors = capsys.readouterr()
+    assert "feasible          no: 6 not served (bakery, farm, doctor, library, vineyard, chapel); no cust" in out
     why = "no customer is within reach of a node: the nearest needs 1198 m, a charge lasts for 500 m"
-    assert why in told.out
-    assert told.err.startswith(f"warning: drones[0].range: {why}; raise it")
+    assert why in out
+    assert errors.startswith(f"warning: drones[0].range: {why}; raise it")
 
 
 def test_each_late_customer_stands_in_the_report(tmp_path, capsys):
@@ -213,8 +213,8 @@ def test_a_page_plays_the_plan_in_names_and_units_and_has_a_sheet_for_each_vehic
     assert (story["units"], story["clocks"][:3]) == ({"time": "min", "length": "m"}, [0.0, 0.5, 1.0])
     assert episode["actions"]["drone"][2:4] == ["DELIVER bakery", "DELIVER farm"]
     assert [card["title"] for card in story["cards"]] == ["van", "red", "blue"]
-    told = json.dumps([step["why"] for step in episode["steps"]] + [episode["shortfalls"]])
-    assert not re.search(r"drone_\d|customer \d|step \d", told) and " min" in told
+    words = json.dumps([step["why"] for step in episode["steps"]] + [episode["shortfalls"]])
+    assert not re.search(r"drone_\d|customer \d|step \d", words) and " min" in words
     sheets = page.split('id="sheets"')[1].split("<script")[0]
     assert re.findall(r"<h2>(.*?)</h2>", sheets) == ["van", "red", "blue"]
     assert "@media print" in page and "http" not in re.sub(r"http://www\.w3\.org/\S*", "", page)
@@ -239,8 +239,8 @@ def test_each_vehicle_has_a_sheet_also_an_idle_one():
 
 def test_each_truck_and_each_drone_of_tandems_has_a_sheet():
     way = {"leave": 0.0, "arrive": 3.0, "from": 0, "to": 1, "serves": 1, "with_drone": True}
-    ways = [{"tour": tour, "who": who, **way} for tour, who in ((1, "truck"), (1, "drone"), (2, "truck"))]
-    routes = {f"{who} {tour}": [] for tour in (1, 2) for who in ("truck", "drone")}
+    ways = [{"tour": tour, "who": vehicle, **way} for tour, vehicle in ((1, "truck"), (1, "drone"), (2, "truck"))]
+    routes = {f"{vehicle} {tour}": [] for tour in (1, 2) for vehicle in ("truck", "drone")}
     sheets = TANDEMS.sheets(None, {"ways": ways, "routes": routes})
     assert [(sheet.title, len(sheet.rows)) for sheet in sheets] == [
         ("truck 1", 1),

@@ -323,7 +323,7 @@ def moment(*, scale=1.0, late=0.0):
     """A moment of that day: one van stands, one has a ride ahead whose deadline leaves `late` less than it needs."""
     content = day(time=scale, length=scale)
     content["requests"][3]["pickup_deadline"] = (27 - late) * scale  # 3 km at 30 km/h, and a minute there
-    stops = [{"what": what, "request": "r3"} for what in ("pickup", "drop-off")]
+    stops = [{"what": kind, "request": "r3"} for kind in ("pickup", "drop-off")]
     vehicles = [
         {"id": "van 0", "free": 0.0, "place": [9.0 * scale, 9.0 * scale], "stops": []},
         {"id": "van 1", "free": 20.0 * scale, "place": [2.0 * scale, 0.0], "stops": stops},

@@ -13,9 +13,9 @@ def tree(*leading):
     return jax.tree.unflatten(structure, [jnp.full((*leading, *leaf), number) for number, leaf in enumerate(leaves)])
 
 
-def same(one, other):
-    assert jax.tree.structure(one) == jax.tree.structure(other)
-    jax.tree.map(np.testing.assert_array_equal, one, other)
+def same(tree, other):
+    assert jax.tree.structure(tree) == jax.tree.structure(other)
+    jax.tree.map(np.testing.assert_array_equal, tree, other)
 
 
 def test_a_vector_holds_the_arrays_of_a_tree_one_after_the_other():

@@ -22,7 +22,7 @@ class Leg(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """`who`, a vehicle, waits at `node` between two times: for another, or for a window to open."""
+    """`vehicle` waits at `node` between two times: for another, or for a window to open."""
 
     vehicle: str
     node: int

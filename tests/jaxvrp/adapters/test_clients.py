@@ -41,10 +41,10 @@ def test_the_wrapper_of_torchrl_reads_the_masks(env, mask_in_observation):
     played = to_pettingzoo(env, seed=0, mask_in_observation=mask_in_observation)
     wrapped = PettingZooWrapper(played, use_mask=True, categorical_actions=True)
     check_env_specs(wrapped)
-    told = wrapped.rollout(20)
+    rollout = wrapped.rollout(20)
     for role, agents in (("truck", 1), ("drone", 2)):
-        assert told[role, "action_mask"].shape[1] == agents
-        assert told["next", role, "info", "invalid_actions"].max() == 0
+        assert rollout[role, "action_mask"].shape[1] == agents
+        assert rollout["next", role, "info", "invalid_actions"].max() == 0
 
 
 def test_the_wrapper_of_torchrl_reads_agents_that_are_void(reach):

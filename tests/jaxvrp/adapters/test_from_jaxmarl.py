@@ -32,8 +32,8 @@ class Lamps:
 
     def seen(self, state):
         lit = state["lit"].astype(jnp.float32)
-        own = {f"switch_{i}": jnp.array([lit[0], lit[1], i]) for i in range(2)}
-        return own | {"watcher_0": jnp.stack([lit, lit]), "world_state": jnp.append(lit, state["dim"])}
+        switches = {f"switch_{i}": jnp.array([lit[0], lit[1], i]) for i in range(2)}
+        return switches | {"watcher_0": jnp.stack([lit, lit]), "world_state": jnp.append(lit, state["dim"])}
 
     def get_avail_actions(self, state):
         return {f"switch_{i}": jnp.stack([state["lit"][i], ~state["lit"][i]]) for i in range(2)}

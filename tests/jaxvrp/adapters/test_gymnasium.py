@@ -106,22 +106,22 @@ def test_a_batch_plays_what_gymnasium_plays_with_one_environment_after_the_other
     truth = SyncVectorEnv([lambda: to_gymnasium(env, mask_in_observation=True)] * 5, autoreset_mode=mode)
     batch = to_gymnasium_vector(env, 5, autoreset_mode=mode, mask_in_observation=True)
     assert (batch.observation_space, batch.action_space) == (truth.observation_space, truth.action_space)
-    told, expected = batch.reset(seed=seeds), truth.reset(seed=seeds)
+    answer, expected = batch.reset(seed=seeds), truth.reset(seed=seeds)
     assert batch.np_random_seed == truth.np_random_seed == tuple(seeds)
-    assert_told(told, expected)
+    assert_same_answer(answer, expected)
     random, ends = np.random.default_rng(0), 0
     for _ in range(20):
         actions = random.integers(0, 3, (5, 2))
-        told, expected = batch.step(actions), truth.step(actions)
-        assert_told(told, expected)
-        done = told[2] | told[3]
+        answer, expected = batch.step(actions), truth.step(actions)
+        assert_same_answer(answer, expected)
+        done = answer[2] | answer[3]
         ends += done.sum()
         if mode is AutoresetMode.DISABLED and done.any():
             with pytest.raises(RuntimeError, match=rf"environments \[{np.flatnonzero(done)[0]}.* are over; begin anew"):
                 batch.step(actions)
             again = [None, 9, None, 8, None]
-            told = batch.reset(seed=again, options={"reset_mask": done})
-            assert_told(told, truth.reset(seed=again, options={"reset_mask": done}))
+            answer = batch.reset(seed=again, options={"reset_mask": done})
+            assert_same_answer(answer, truth.reset(seed=again, options={"reset_mask": done}))
             assert batch.np_random_seed == truth.np_random_seed
     assert ends > 5
 
@@ -149,33 +149,33 @@ def test_episodes_of_a_batch_know_nothing_of_each_other():
     env = Drifting(num_agents=2, max_steps=4)
     truth = SyncVectorEnv([lambda: to_gymnasium(env)] * 3, autoreset_mode=AutoresetMode.SAME_STEP)
     batch = to_gymnasium_vector(env, 3, autoreset_mode=AutoresetMode.SAME_STEP)
-    assert_told(batch.reset(seed=5), truth.reset(seed=5))
+    assert_same_answer(batch.reset(seed=5), truth.reset(seed=5))
     ends = 0
     for _ in range(15):
-        told, expected = (each.step(np.ones((3, 2), np.int64)) for each in (batch, truth))
-        assert_told(told, expected)
-        ends += (told[2] | told[3]).sum()
+        answer, expected = (each.step(np.ones((3, 2), np.int64)) for each in (batch, truth))
+        assert_same_answer(answer, expected)
+        ends += (answer[2] | answer[3]).sum()
     assert ends > 5
 
 
-def assert_told(told, expected):
+def assert_same_answer(answer, expected):
     """All that a batch returns, infos where they are marked."""
-    for ours, theirs in zip(told[:-1], expected[:-1], strict=True):
-        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), ours, theirs)
-    _assert_infos(told[-1], expected[-1])
+    for part, expected_part in zip(answer[:-1], expected[:-1], strict=True):
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), part, expected_part)
+    _assert_infos(answer[-1], expected[-1])
 
 
-def _assert_infos(ours, theirs):
-    assert set(theirs) <= set(ours)
-    for name in theirs:
+def _assert_infos(infos, expected):
+    assert set(expected) <= set(infos)
+    for name in expected:
         if name.startswith("_"):
-            assert ours[name].tolist() == theirs[name].tolist()
-        elif isinstance(theirs[name], dict):
-            _assert_infos(ours[name], theirs[name])
+            assert infos[name].tolist() == expected[name].tolist()
+        elif isinstance(expected[name], dict):
+            _assert_infos(infos[name], expected[name])
         else:
-            for rank in np.flatnonzero(theirs[f"_{name}"]):
-                ours_is, theirs_is = ours[name][rank], theirs[name][rank]
-                jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), ours_is, theirs_is)
+            for rank in np.flatnonzero(expected[f"_{name}"]):
+                info, expected_info = infos[name][rank], expected[name][rank]
+                jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), info, expected_info)
 
 
 def test_a_number_seeds_the_environments_one_after_the_other(team):
@@ -234,11 +234,11 @@ def own_environments():
     """A class that Gymnasium can play, a function that makes what it cannot, and one that needs an argument."""
     from jaxvrp.registry import _ENTRIES
 
-    own = {"own_team": Team, "own_fleet": lambda: jaxvrp.make("truck_drone"), "own_choice": lambda kind: Team()}
-    for name, factory in own.items():
+    factories = {"own_team": Team, "own_fleet": lambda: jaxvrp.make("truck_drone"), "own_choice": lambda kind: Team()}
+    for name, factory in factories.items():
         jaxvrp.register(name, factory)
     yield
-    for name in own:
+    for name in factories:
         del _ENTRIES["environment"][name]
         gymnasium.registry.pop(f"jaxvrp/{name}-v0", None)
 
@@ -268,8 +268,8 @@ def test_an_id_makes_the_environment_and_the_batch(darp):
     assert played.get_wrapper_attr("action_masks")().shape == (5,)
     batch = gymnasium.make_vec("jaxvrp/darp-v0", 2, **sizes)
     assert isinstance(batch, GymnasiumVectorEnv)
-    theirs = gymnasium.make_vec("CartPole-v1", 2, vectorization_mode="sync")
-    assert batch.metadata["autoreset_mode"] is theirs.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
+    cart_poles = gymnasium.make_vec("CartPole-v1", 2, vectorization_mode="sync")
+    assert batch.metadata["autoreset_mode"] is cart_poles.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
     same = gymnasium.make_vec("jaxvrp/darp-v0", 2, **sizes, autoreset_mode="SameStep")
     assert same.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
     assert np.array_equal(batch.reset(seed=4)[0][0], expected)
@@ -337,13 +337,13 @@ def episodes(team):
 
 
 def test_the_batch_has_the_spaces_of_gymnasium(episodes):
-    envs, (observation, infos), told = episodes
+    envs, (observation, infos), steps = episodes
     assert envs.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
     assert envs.single_observation_space.shape == (2, 2)
     assert envs.observation_space.contains(observation)
     assert infos["action_mask"].shape == (NUM_ENVS, 2, 3)
     assert infos["_action_mask"].all()
-    for seen, rewards, terminations, truncations, _ in told:
+    for seen, rewards, terminations, truncations, _ in steps:
         assert envs.observation_space.contains(seen)
         assert (rewards.dtype, rewards.shape) == (np.float64, (NUM_ENVS,))
         assert terminations.dtype == truncations.dtype == bool
@@ -351,9 +351,9 @@ def test_the_batch_has_the_spaces_of_gymnasium(episodes):
 
 
 def test_an_episode_is_begun_again_in_the_step_that_ends_it(episodes):
-    _, _, told = episodes
+    _, _, steps = episodes
     kinds = set()
-    for seen, _, terminations, truncations, infos in told:
+    for seen, _, terminations, truncations, infos in steps:
         done = terminations | truncations
         assert ("final_obs" in infos) == done.any()
         # Places are 0 in a fresh episode, and left is forbidden; a step on a running one cannot be the first.
@@ -373,9 +373,9 @@ def test_an_episode_is_begun_again_in_the_step_that_ends_it(episodes):
 
 
 def test_the_statistics_are_of_the_rewards_that_were_paid(episodes):
-    _, _, told = episodes
+    _, _, steps = episodes
     total, length, ends = np.zeros(NUM_ENVS), np.zeros(NUM_ENVS), 0
-    for _, rewards, terminations, truncations, infos in told:
+    for _, rewards, terminations, truncations, infos in steps:
         total, length = total + rewards, length + 1
         for index in np.flatnonzero(terminations | truncations):
             assert infos["final_info"]["episode_length"][index] == length[index]
@@ -389,12 +389,12 @@ def test_seeds_of_a_batch_reproduce(team):
         return envs.reset(seed=seed)[0]
 
     env = team(num_agents=2, max_steps=4)
-    one, two = to_gymnasium_vector(env, NUM_ENVS), to_gymnasium_vector(env, NUM_ENVS)
-    first, second = places(one, 1), places(one)
+    batch, twin = to_gymnasium_vector(env, NUM_ENVS), to_gymnasium_vector(env, NUM_ENVS)
+    first, second = places(batch, 1), places(batch)
     assert not np.array_equal(first, second)
     assert len(np.unique(first, axis=0)) == NUM_ENVS
-    assert np.array_equal(places(two, 1), first)
-    assert np.array_equal(places(two), second)
+    assert np.array_equal(places(twin, 1), first)
+    assert np.array_equal(places(twin), second)
 
 
 def test_mistakes_are_one_clear_line(env, team):

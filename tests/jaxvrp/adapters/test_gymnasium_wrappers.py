@@ -70,14 +70,14 @@ CASES = [
 def play(envs):
     """All that a batch tells, with infos as lists; without auto-reset, ended episodes are begun anew."""
     envs, random = wrappers.DictInfoToList(envs), np.random.default_rng(0)
-    told, disabled = [envs.reset(seed=3)], envs.metadata["autoreset_mode"] is AutoresetMode.DISABLED
+    answers, disabled = [envs.reset(seed=3)], envs.metadata["autoreset_mode"] is AutoresetMode.DISABLED
     for _ in range(STEPS):
         envs.action_space.seed(int(random.integers(1000)))
-        told.append(envs.step(envs.action_space.sample()))
-        done = told[-1][2] | told[-1][3]
+        answers.append(envs.step(envs.action_space.sample()))
+        done = answers[-1][2] | answers[-1][3]
         if disabled and done.any():
-            told.append(envs.reset(options={"reset_mask": done}))
-    return told
+            answers.append(envs.reset(options={"reset_mask": done}))
+    return answers
 
 
 @pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.DISABLED], ids=lambda mode: mode.value)
@@ -102,16 +102,16 @@ def test_recorded_returns_and_lengths_are_those_of_the_episodes(team, mode):
     np.testing.assert_allclose(recorded, paid)
 
 
-def assert_same(ours, theirs):
-    """`ours` has what `theirs` has; seconds apart."""
-    if isinstance(theirs, dict):
-        for name in set(theirs) - {"t"}:
-            assert_same(ours[name], theirs[name])
-    elif isinstance(theirs, (tuple, list)):
-        for each in zip(ours, theirs, strict=True):
+def assert_same(answer, expected):
+    """`answer` has what `expected` has; seconds apart."""
+    if isinstance(expected, dict):
+        for name in set(expected) - {"t"}:
+            assert_same(answer[name], expected[name])
+    elif isinstance(expected, (tuple, list)):
+        for each in zip(answer, expected, strict=True):
             assert_same(*each)
     else:
-        np.testing.assert_allclose(ours, theirs, atol=1e-5)
+        np.testing.assert_allclose(answer, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("mode", list(AutoresetMode), ids=lambda mode: mode.value)

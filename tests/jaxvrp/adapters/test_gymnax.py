@@ -50,19 +50,19 @@ def test_it_plays_what_the_environment_plays_and_begins_again(face, alone):
     for time in range(20):
         np.testing.assert_allclose(seen, expected.observation["walker"][0], atol=1e-6)
         np.testing.assert_array_equal(face.action_mask(state, params), expected.action_mask["walker"][0])
-        action, own = random.integers(3), jax.random.key(100 + time)
-        seen, state, reward, terminated, truncated, info = face.step(own, state, action, params)
+        action, key = random.integers(3), jax.random.key(100 + time)
+        seen, state, reward, terminated, truncated, info = face.step(key, state, action, params)
         truth, expected = step(truth, {"walker": jnp.array([action], jnp.int32)})
         assert reward == pytest.approx(float(expected.reward["walker"][0]))
         assert (bool(terminated), bool(truncated)) == (expected.terminated, expected.truncated)
         assert (bool(info["terminated"]), bool(info["truncated"])) == (expected.terminated, expected.truncated)
-        for observed in (face.get_obs(state), face.get_obs(state, params), face.observe(own, state, action, params)):
+        for observed in (face.get_obs(state), face.get_obs(state, params), face.observe(key, state, action, params)):
             np.testing.assert_array_equal(observed, seen)
         np.testing.assert_allclose(info["final_observation"], expected.observation["walker"][0], atol=1e-6)
         np.testing.assert_allclose(info["gap"], expected.metrics["gap"], atol=1e-6)
         if expected.done:
             ends += 1
-            truth, expected = reset(jax.random.split(own)[1])
+            truth, expected = reset(jax.random.split(key)[1])
     assert ends >= 3
 
 
@@ -90,12 +90,12 @@ def by_hand(alone, key, actions):
     reset, step = jax.jit(alone.reset), jax.jit(alone.step)
     state, _ = reset(key)
     returns, total = [], 0.0
-    for own, action in actions:
+    for step_key, action in actions:
         state, timestep = step(state, {"walker": jnp.array([action], jnp.int32)})
         total += float(timestep.reward["walker"][0])
         if timestep.done:
             returns.append(total)
-            state, total = reset(jax.random.split(own)[1])[0], 0.0
+            state, total = reset(jax.random.split(step_key)[1])[0], 0.0
     return returns
 
 
@@ -110,9 +110,9 @@ def test_the_wrappers_of_gymnax_take_it(face, alone):
     _, state = logged.reset(key, face.default_params)
     _, plain = legacy.reset(key, face.default_params)
     returns = []
-    for own, action in actions:
-        _, state, _, terminated, truncated, info = logged.step(own, state, action, face.default_params)
-        _, plain, _, done, _ = legacy.step(own, plain, action)
+    for step_key, action in actions:
+        _, state, _, terminated, truncated, info = logged.step(step_key, state, action, face.default_params)
+        _, plain, _, done, _ = legacy.step(step_key, plain, action)
         assert done == (terminated | truncated) == info["returned_episode"]
         if done:
             returns.append(float(info["returned_episode_returns"]))

@@ -58,8 +58,8 @@ def test_it_plays_what_the_environment_plays_and_begins_again_with_its_key(face,
             np.testing.assert_array_equal(mask, expected.action_mask[role][row])
         np.testing.assert_allclose(seen["world_state"], expected.global_observation, atol=1e-6)
         actions = {name: jnp.int32(random.integers(number)) for name, number in NUM_ACTIONS.items()}
-        own = jax.random.key(100 + time)
-        seen, state, rewards, dones, infos = face.step(own, state, actions)
+        step_key = jax.random.key(100 + time)
+        seen, state, rewards, dones, infos = face.step(step_key, state, actions)
         by_role = {"truck": actions["truck_0"][None], "drone": jnp.stack([actions["drone_0"], actions["drone_1"]])}
         truth, expected = step(truth, by_role)
         np.testing.assert_allclose([*rewards.values()], [expected.reward["truck"][0]] * 3, atol=1e-5)
@@ -69,7 +69,7 @@ def test_it_plays_what_the_environment_plays_and_begins_again_with_its_key(face,
         np.testing.assert_array_equal(infos["customers_served"], [expected.metrics["customers_served"]] * 3)
         if expected.done:
             ends += 1
-            truth, expected = reset(jax.random.split(own)[1])
+            truth, expected = reset(jax.random.split(step_key)[1])
     assert ends >= 2
 
 
@@ -116,8 +116,8 @@ def test_the_log_of_jaxmarl_counts_whole_episodes(face):
         actions = {name: jax.random.categorical(key, jnp.where(row, 0.0, -jnp.inf)) for name, row in mask.items()}
         _, state, rewards, dones, info = logged.step(key, state, actions)
         total = total + rewards["drone_0"]
-        told = (dones["__all__"], info["returned_episode_returns"][1], total)
-        return (state, jnp.where(dones["__all__"], 0.0, total)), told
+        record = (dones["__all__"], info["returned_episode_returns"][1], total)
+        return (state, jnp.where(dones["__all__"], 0.0, total)), record
 
     _, state = logged.reset(jax.random.key(0))
     start = (state, jnp.zeros((), jnp.float32))
@@ -154,9 +154,9 @@ def test_the_manager_asks_for_masks_if_the_name_says_smax(to_jaxmarl, env):
     drawn = plain.get_valid_actions(state.env_state)
     assert seen["__all__"].shape == (2, face.state_size)
     for row in range(2):
-        own = face.get_avail_actions(jax.tree.map(lambda leaf, row=row: leaf[row], state.env_state))
+        expected = face.get_avail_actions(jax.tree.map(lambda leaf, row=row: leaf[row], state.env_state))
         for name in AGENTS:
-            np.testing.assert_array_equal(masks[name][row], own[name])
+            np.testing.assert_array_equal(masks[name][row], expected[name])
             assert drawn[name][row].all()
     legal = {name: jnp.argmax(mask, axis=-1) for name, mask in masks.items()}
     _, _, rewards, _, infos = manager.batch_step(jax.random.PRNGKey(2), state, legal)
@@ -227,8 +227,8 @@ def test_the_example_for_its_baselines_tells_return_and_forbidden_actions(face):
     nothing = jnp.zeros((1, 2, 3))
     returns, lengths = jnp.array([[[1.0, 2.0, 3.0], [9.0, 9.0, 9.0]]]), jnp.array([[[4, 4, 4], [0, 0, 0]]])
     log = LogEnvState(forbidden, nothing, nothing, returns, lengths)
-    told = example.told("ippo_ff_mpe", face, {"runner_state": (None, log, nothing)})
-    assert told == "return 2.00, forbidden actions 1.5 so far"
+    summary = example.summary("ippo_ff_mpe", face, {"runner_state": (None, log, nothing)})
+    assert summary == "return 2.00, forbidden actions 1.5 so far"
     tested = {"returned_episode_returns": jnp.array([-4.0]), "invalid_actions": jnp.array([0.0])}
-    told = example.told("vdn_rnn", face, {"runner_state": (None, None, tested)})
-    assert told == "return -4.00, forbidden actions 0"
+    summary = example.summary("vdn_rnn", face, {"runner_state": (None, None, tested)})
+    assert summary == "return -4.00, forbidden actions 0"

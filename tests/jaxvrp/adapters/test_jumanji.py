@@ -52,8 +52,8 @@ def test_its_wrappers_for_gymnasium_and_dm_env_take_it(to_jumanji, team, case):
     seen, _ = env.reset(seed=0)
     assert env.observation_space.contains(seen)
     dm.reset()
-    told = dm.step(env.action_space.sample())
-    assert env.observation_space.contains(jax.tree.map(np.asarray, told.observation._asdict()))
+    timestep = dm.step(env.action_space.sample())
+    assert env.observation_space.contains(jax.tree.map(np.asarray, timestep.observation._asdict()))
 
 
 def rows_by_hand(env, arrays):
@@ -96,34 +96,34 @@ def test_with_its_auto_reset_it_plays_what_the_environment_plays(to_jumanji, pla
     face, random, kinds = to_jumanji(played), np.random.default_rng(0), set()
     wrapped, space = VmapAutoResetWrapper(face, next_obs_in_extras=True), face.action_spec
     keys = jax.random.split(jax.random.PRNGKey(3), 2)
-    state, told = jax.jit(wrapped.reset)(keys)
-    assert (told.step_type == 0).all() and (told.discount == 1).all() and (told.reward == 0).all()
+    state, timestep = jax.jit(wrapped.reset)(keys)
+    assert (timestep.step_type == 0).all() and (timestep.discount == 1).all() and (timestep.reward == 0).all()
     truth, step = ByHand(played, keys[0]), jax.jit(wrapped.step)
-    truth.assert_seen(told.observation)
+    truth.assert_seen(timestep.observation)
     for _ in range(20):
         above = np.asarray(space.maximum) + (1 if space.dtype == jnp.int32 else 0)
         action = random.uniform(space.minimum, above, (2, *space.shape)).astype(space.dtype)
         truth.step(action[0])
         again = jax.random.split(state.key[0])[0]
-        state, told = step(state, action)
-        truth.assert_seen(told.extras["next_obs"])
+        state, timestep = step(state, action)
+        truth.assert_seen(timestep.extras["next_obs"])
         last = truth.last
         kinds.add((bool(last.terminated), bool(last.truncated)))
-        assert told.reward[0] == pytest.approx(float(last.team_reward), abs=1e-6)
-        assert (told.step_type[0], told.discount[0]) == (2 if last.done else 1, 0 if last.terminated else 1)
+        assert timestep.reward[0] == pytest.approx(float(last.team_reward), abs=1e-6)
+        assert (timestep.step_type[0], timestep.discount[0]) == (2 if last.done else 1, 0 if last.terminated else 1)
         for name, metric in last.metrics.items():
-            np.testing.assert_allclose(told.extras[name][0], metric, atol=1e-6)
+            np.testing.assert_allclose(timestep.extras[name][0], metric, atol=1e-6)
         if last.done:
             truth.begin(again)
-        truth.assert_seen(told.observation)
+        truth.assert_seen(timestep.observation)
     assert len(kinds) > 1
 
 
 def test_keys_may_be_typed_and_states_are_drawn(to_jumanji):
     face = to_jumanji(jaxvrp.make("darp", num_nodes=4, num_agents=1))
-    state, told = jax.jit(face.reset)(jax.random.key(0))
+    state, timestep = jax.jit(face.reset)(jax.random.key(0))
     np.testing.assert_array_equal(
-        told.observation.agents_view, face.reset(jax.random.PRNGKey(0))[1].observation.agents_view
+        timestep.observation.agents_view, face.reset(jax.random.PRNGKey(0))[1].observation.agents_view
     )
     frame = face.render(state)
     assert (frame.dtype, frame.ndim, frame.shape[2]) == (np.uint8, 3, 3)

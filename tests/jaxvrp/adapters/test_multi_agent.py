@@ -68,13 +68,13 @@ def test_it_plays_what_the_environment_plays(vrp, env, by_hand):
 
 
 def test_one_hot_rows_and_indices_are_the_same_actions(vrp):
-    told = []
+    played = []
     for encode in (list, one_hot, np.array, lambda actions: [[action] for action in actions]):
         vrp.seed(1)
         vrp.reset()
-        told.append([vrp.step(encode(actions)) for actions in random_actions(3, 4)])
-    for other in told[1:]:
-        for (seen, paid, *_), (same, likewise, *_) in zip(told[0], other, strict=True):
+        played.append([vrp.step(encode(actions)) for actions in random_actions(3, 4)])
+    for other in played[1:]:
+        for (seen, paid, *_), (same, likewise, *_) in zip(played[0], other, strict=True):
             assert paid == likewise
             assert all(map(np.array_equal, seen, same))
 
@@ -123,8 +123,8 @@ def test_actions_can_be_padded_for_a_policy_that_all_share(vrp):
         mask = plain["available_actions"]
         np.testing.assert_array_equal(wide["available_actions"], np.pad(mask, (0, 8 - mask.size)))
     rows = np.eye(8)
-    told = padded.step([rows[0], rows[7], 6])[3]
-    assert told[0]["invalid_actions"] == 2
+    infos = padded.step([rows[0], rows[7], 6])[3]
+    assert infos[0]["invalid_actions"] == 2
     with pytest.raises(ValueError, match=r"action of drone_0 is .*; it needs an index below 8, or a one-hot row of 8"):
         padded.step([0, np.zeros(8), 0])
 

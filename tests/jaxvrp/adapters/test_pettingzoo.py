@@ -22,11 +22,11 @@ absent = pytest.mark.filterwarnings("ignore:No agents present but not all possib
 
 def play(env, seed, choose):
     """Observations, rewards, dones, infos of one episode, from the reset on."""
-    told = [(*env.reset(seed=seed), None)]
+    steps = [(*env.reset(seed=seed), None)]
     while env.agents:
-        observations, rewards, terminations, truncations, infos = env.step(choose(env, *told[-1][:2]))
-        told.append((observations, infos, (rewards, terminations, truncations)))
-    return told
+        observations, rewards, terminations, truncations, infos = env.step(choose(env, *steps[-1][:2]))
+        steps.append((observations, infos, (rewards, terminations, truncations)))
+    return steps
 
 
 def legal(env, observations, infos):
@@ -108,11 +108,11 @@ def test_seeds_reproduce_and_episodes_differ(env):
     def places(played, seed=None):
         return played.reset(seed=seed)[0]["truck_0"]["observation"]
 
-    one, two = to_pettingzoo(env, seed=4), to_pettingzoo(env, seed=4)
-    first, second = places(one), places(one)
+    original, twin = to_pettingzoo(env, seed=4), to_pettingzoo(env, seed=4)
+    first, second = places(original), places(original)
     assert not np.array_equal(first, second)
-    assert np.array_equal([places(two), places(two)], [first, second])
-    assert np.array_equal(places(two, seed=4), first)
+    assert np.array_equal([places(twin), places(twin)], [first, second])
+    assert np.array_equal(places(twin, seed=4), first)
     assert not np.array_equal(places(to_pettingzoo(env)), places(to_pettingzoo(env)))
 
 

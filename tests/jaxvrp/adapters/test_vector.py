@@ -153,12 +153,12 @@ def test_the_last_observation_of_an_episode_is_kept():
     done = False
     while not done:
         obs, _, dones, infos = envs.step([[0, 0, 0]])
-        last, _, _, told = twin.step([0, 0, 0])
+        last, _, _, twin_infos = twin.step([0, 0, 0])
         done = dones.all()
     for agent, info in enumerate(infos[0]):
         np.testing.assert_array_equal(info["final_observation"][: last[agent].size], last[agent])
         assert info["final_observation"].shape == obs.shape[2:]
-        np.testing.assert_array_equal(info["final_share_obs"], told[agent]["share_obs"])
+        np.testing.assert_array_equal(info["final_share_obs"], twin_infos[agent]["share_obs"])
         assert not np.array_equal(info["share_obs"], info["final_share_obs"])
         assert info["time_step"] == SIZES["max_steps"]
     assert not np.array_equal(obs, begun)

@@ -61,9 +61,9 @@ def load(path):
     return load_arrays(path, FORMAT, SCHEMA, Errand, check, batch_field="load", words=WORDS)
 
 
-def assert_same(one, other):
+def assert_same(problem, other):
     for name in SCHEMA:
-        np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name, strict=True)
+        np.testing.assert_array_equal(getattr(problem, name), getattr(other, name), err_msg=name, strict=True)
 
 
 def dtypes(problem):

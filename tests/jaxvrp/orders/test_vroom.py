@@ -216,7 +216,7 @@ def test_what_cannot_be_said_is_refused_by_its_field(tmp_path, where):
 
 
 def test_vehicles_that_do_more_than_deliver_are_not_written(tmp_path):
-    for what, words in {"launch": "no words for 'launch'", "deliver": "customers with names and arrivals"}.items():
-        visit = Visit("van", False, what, "a", (0.0, 0.0), 3.0, "08:03")
+    for activity, words in {"launch": "no words for 'launch'", "deliver": "customers with names and arrivals"}.items():
+        visit = Visit("van", False, activity, "a", (0.0, 0.0), 3.0, "08:03")
         with pytest.raises(ValueError, match=words):
             write_vroom(tmp_path / "plan.vroom.json", {"routes": {"van": []}, "visits": in_json([visit])})

@@ -106,12 +106,12 @@ def test_it_chooses_what_the_actors_choose_for_one_state_and_for_a_batch(written
 
 def test_with_a_key_it_samples_legal_actions(written):
     policy = jaxvrp.load_policy(written[0])
-    one, _ = jax.jit(policy.env.reset)(jax.random.key(1))
-    state = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (64, *leaf.shape)), one)
+    row, _ = jax.jit(policy.env.reset)(jax.random.key(1))
+    state = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (64, *leaf.shape)), row)
     chosen = [policy.step(policy.memory(64), state, jax.random.key(seed))[0] for seed in (0, 0, 1)]
     chex.assert_trees_all_equal(chosen[0], chosen[1])
     assert any((chosen[0][role] != chosen[2][role]).any() for role in chosen[0])
-    for role, mask in jax.jit(policy.env.action_mask)(one).items():
+    for role, mask in jax.jit(policy.env.action_mask)(row).items():
         assert np.take_along_axis(np.asarray(mask)[None], np.asarray(chosen[0][role])[..., None], 2).all()
         assert len(np.unique(chosen[0][role])) > 1 or mask.sum() == mask.shape[0]
 
@@ -301,10 +301,10 @@ def test_a_program_of_another_jax_is_one_line(shipped, tmp_path, monkeypatch, re
 def test_an_array_of_a_state_that_is_wrong_is_named(tmp_path):
     write_folder(tmp_path / "mlp", "mlp")
     policy = jaxvrp.load_policy(tmp_path / "mlp")
-    one = jax.device_get(jax.jit(policy.env.reset)(jax.random.key(1))[0])
-    many = jax.tree.map(lambda leaf: np.stack([leaf] * 4), one)
+    row = jax.device_get(jax.jit(policy.env.reset)(jax.random.key(1))[0])
+    many = jax.tree.map(lambda leaf: np.stack([leaf] * 4), row)
     wide = {"f": np.float64, "i": np.int64, "b": bool}
-    for state in (one, many):  # as NumPy has them by itself
+    for state in (row, many):  # as NumPy has them by itself
         widened = jax.tree.map(lambda leaf: leaf.astype(wide[leaf.dtype.kind]), state)
         chex.assert_trees_all_equal(policy.act(widened), policy.act(state))
 
@@ -312,13 +312,13 @@ def test_an_array_of_a_state_that_is_wrong_is_named(tmp_path):
         return state.replace(drones=state.drones.replace(**{name: value}))
 
     for state, says in (
-        (changed(one, "status", np.ones(2)), "drones/status is float64[2], and needs int32[2]"),
-        (changed(one, "battery", np.ones(3, np.float32)), "drones/battery is float32[3], and needs float32[2]"),
+        (changed(row, "status", np.ones(2)), "drones/status is float64[2], and needs int32[2]"),
+        (changed(row, "battery", np.ones(3, np.float32)), "drones/battery is float32[3], and needs float32[2]"),
         (changed(many, "battery", np.ones((4, 3))), "drones/battery is float64[4, 3], and needs float32[4, 2]"),
         (changed(many, "has_target", np.ones((3, 2), bool)), "drones/has_target is bool[3, 2], and needs bool[4, 2]"),
-        (changed(one, "status", None), "it has no drones/status"),
+        (changed(row, "status", None), "it has no drones/status"),
         ({"step": 1}, "it has no instance/truck_position"),
-        (jax.tree.map(lambda leaf: leaf.astype(float), one), "instance/window_start is float64[3], and needs int32[3]"),
+        (jax.tree.map(lambda leaf: leaf.astype(float), row), "instance/window_start is float64[3], and needs int32[3]"),
     ):
         with pytest.raises(ValueError) as error:
             policy.act(state)

@@ -23,8 +23,8 @@ from jaxvrp.story import (
 
 
 def _end(kind, request, position, *standings):
-    told = tuple(Standing(*standing) for standing in standings)
-    return Place(f"{kind} {request}", str(request), kind, position, told, deadline=6.0)
+    standings = tuple(Standing(*standing) for standing in standings)
+    return Place(f"{kind} {request}", str(request), kind, position, standings, deadline=6.0)
 
 
 RIDES = Story(

@@ -39,9 +39,9 @@ def test_a_file_is_what_its_ending_says_and_always_the_same(tmp_path, ending, he
     paths = [tmp_path / f"{name}{ending}" for name in ("one", "two")]
     for path in paths:
         files.save_still(draw_story(RIDES), path, 60)
-    one, two = (path.read_bytes() for path in paths)
-    assert one.startswith(head) and one == two
-    assert b"/Type3" not in one, "publishers refuse fonts of this type"
+    first, second = (path.read_bytes() for path in paths)
+    assert first.startswith(head) and first == second
+    assert b"/Type3" not in first, "publishers refuse fonts of this type"
 
 
 @pytest.mark.parametrize("name", ["picture.doc", "picture"])

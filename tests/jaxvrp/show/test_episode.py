@@ -102,9 +102,9 @@ def test_truck_and_drone_go_where_the_states_say(sorties, episodes):
         if (since, until) not in aboard
     )
     assert flown == pytest.approx(float(totals.drone_flight[-1]), rel=1e-5) and flown <= carried
-    for who, row in zip(("truck", "drone"), story["charts"][0]["rows"], strict=True):
+    for vehicle, row in zip(("truck", "drone"), story["charts"][0]["rows"], strict=True):
         waited = sum(bar["end"] - bar["begin"] for bar in row["bars"] if bar["look"] == "waits")
-        assert waited == pytest.approx(float(getattr(totals, f"waiting_{who}")[-1]), abs=1e-4)
+        assert waited == pytest.approx(float(getattr(totals, f"waiting_{vehicle}")[-1]), abs=1e-4)
     assert story["span"][1] == pytest.approx(float(states.clock[-1]), rel=1e-6)
     assert story["clocks"][-1] == pytest.approx(story["span"][1]) and story["clocks"] == sorted(story["clocks"])
     by_drone = [place["standings"][-1]["vehicle"] for place in story["places"][1:]].count(1)
@@ -326,8 +326,8 @@ def test_answers_and_ways_of_a_day(answers, episodes):
         able = [digit == "1" for digit in step["mask"]["dispatcher"][0][1:3]]
         assert able == states.offers.feasible[at, :2].tolist()
         assert [dict(vehicle["notes"])[story["clocks"][at]][:3] == "yes" for vehicle in story["vehicles"]] == able
-        told = [action for _, group in step["why"]["dispatcher"][0] for action in group]
-        assert sorted(told) == [1 + v for v in range(3) if v == 2 or not able[v]]
+        explained = [action for _, group in step["why"]["dispatcher"][0] for action in group]
+        assert sorted(explained) == [1 + v for v in range(3) if v == 2 or not able[v]]
     travel = 0.0
     for vehicle in story["vehicles"]:
         travel += 2.0 * np.linalg.norm(np.diff([place for _, place in vehicle["track"]], axis=0), axis=1).sum()

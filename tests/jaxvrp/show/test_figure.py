@@ -193,12 +193,12 @@ def test_numbers_grow_when_they_do():
 
 def test_lines_of_numbers_are_named_where_there_are_several():
     line = ("height", None, ((0.0, 3.0), (4.0, 5.0)))
-    one, two = (
+    single, several = (
         dataclasses.replace(RIDES, charts=(Lines("Heights", lines),)) for lines in ((line,), (line, ("of 1", 1, ())))
     )
-    assert draw_chart(one).get_legend() is None and draw_chart(one).lines[0].get_ydata().tolist() == [3.0, 5.0]
-    assert [text.get_text() for text in draw_chart(two).get_legend().get_texts()] == ["height", "of 1"]
-    assert draw_chart(two).lines[1].get_color() == SERIES[1]
+    assert draw_chart(single).get_legend() is None and draw_chart(single).lines[0].get_ydata().tolist() == [3.0, 5.0]
+    assert [text.get_text() for text in draw_chart(several).get_legend().get_texts()] == ["height", "of 1"]
+    assert draw_chart(several).lines[1].get_color() == SERIES[1]
 
 
 def test_windows_that_close_long_after_the_end_stretch_rows_alone():
@@ -237,11 +237,11 @@ def test_a_part_of_a_figure_is_filled_and_nothing_else():
 
 def test_a_panel_is_drawn_into_its_axes_alone():
     figure = Figure()
-    one, two = figure.subplots(1, 2)
-    assert draw_map(RIDES, ax=two) is two
-    assert not one.lines and two.lines and two.get_legend() and not two.get_title()
-    assert draw_chart(RIDES, 1, ax=one) is one
-    assert one.patches and one.get_xlabel() == "min" and len(figure.axes) == 2
+    left, right = figure.subplots(1, 2)
+    assert draw_map(RIDES, ax=right) is right
+    assert not left.lines and right.lines and right.get_legend() and not right.get_title()
+    assert draw_chart(RIDES, 1, ax=left) is left
+    assert left.patches and left.get_xlabel() == "min" and len(figure.axes) == 2
     assert draw_map(RIDES, legend=False).get_legend() is None
     assert draw_chart(RIDES, 1, legend=False).get_legend() is None
 

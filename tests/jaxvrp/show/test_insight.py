@@ -26,11 +26,11 @@ def episode_of(length):
 def test_what_was_thought_at_each_step():
     probability, value = np.array([[[0.25, 0.75, 0.0]] * 2] * 3), np.float32([[1.5, 2.5], [0.1, 3], [0, 0]])
     thought = {"probability": {"mover": probability}, "value": {"mover": value}}
-    told = with_insight(episode_of(3), played(holds=False), **thought)
-    assert told["steps"][1] == {"step": 1, "value": {"mover": [0.1, 3.0]}, "probability": {"mover": [[0.25, 0.75]] * 2}}
-    assert told["steps"][2] == {"step": 2, "value": {"mover": [0.0, 0.0]}}, "nothing is chosen in the end"
-    told = with_insight(episode_of(3), played(holds=False, valid=False), **thought)
-    assert told["steps"][0]["value"] == {"mover": [1.5]}
+    seen = with_insight(episode_of(3), played(holds=False), **thought)
+    assert seen["steps"][1] == {"step": 1, "value": {"mover": [0.1, 3.0]}, "probability": {"mover": [[0.25, 0.75]] * 2}}
+    assert seen["steps"][2] == {"step": 2, "value": {"mover": [0.0, 0.0]}}, "nothing is chosen in the end"
+    seen = with_insight(episode_of(3), played(holds=False, valid=False), **thought)
+    assert seen["steps"][0]["value"] == {"mover": [1.5]}
     assert with_insight(episode_of(3), played(holds=False)) == episode_of(3)
 
 
@@ -39,5 +39,5 @@ def test_what_was_thought_at_each_step():
 )
 def test_decisions_that_hold_are_told_at_all_their_steps(lasted, decisions):
     value = {"mover": np.arange(5, dtype=np.float32)[:, None].repeat(2, 1)}
-    told = with_insight(episode_of(len(decisions)), played(holds=True, lasted=lasted), value=value)
-    assert [step["value"]["mover"][0] for step in told["steps"]] == decisions
+    seen = with_insight(episode_of(len(decisions)), played(holds=True, lasted=lasted), value=value)
+    assert [step["value"]["mover"][0] for step in seen["steps"]] == decisions

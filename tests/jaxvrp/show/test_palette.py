@@ -36,9 +36,9 @@ def lab(colour, cones):
     return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
 
 
-def difference(one, other):
+def difference(colour, other):
     """The least over all readers."""
-    return min(np.linalg.norm(lab(one, cones) - lab(other, cones)) for cones in CONES.values())
+    return min(np.linalg.norm(lab(colour, cones) - lab(other, cones)) for cones in CONES.values())
 
 
 STATUS = (palette.ON_TIME, palette.LATE, palette.WAITING, palette.LOST)

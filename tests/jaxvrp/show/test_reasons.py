@@ -96,12 +96,12 @@ def of_truck_and_drones(reference, causes, reasons, at):
         recover = reference.recover + index
         if truck.kind[0, recover] == truck_reasons.TOO_FAR:
             assert truck.amount[0, recover] == pytest.approx(gap[index] - reach, abs=1e-6)
-        told = {words[kind] for kind in drone.kind[index, 1:].tolist()}
+        given = {words[kind] for kind in drone.kind[index, 1:].tolist()}
         if status == CRASHED:
-            assert told == {"has crashed"}
+            assert given == {"has crashed"}
             continue
         if status == ONBOARD:
-            assert told == {"on board: the truck has to release it first"}
+            assert given == {"on board: the truck has to release it first"}
             continue
         for customer in range(reference.num_customers):
             kind, amount = drone.kind[index, 2 + customer], drone.amount[index, 2 + customer]
@@ -149,17 +149,17 @@ def test_who_is_sent_home_and_how_much_is_missing(cls, deliveries):
         index = int(states.drones.forced_return.any(axis=2).sum(axis=1).argmax())
         states, actions = episode_at(states, index), episode_at(actions, index)
     parameters = {name: float(getattr(env, name)) for name in cls.defaults}
-    steps, told, forced = export_episode(from_states(env, states, actions))["steps"], {}, {}
+    steps, said, forced = export_episode(from_states(env, states, actions))["steps"], {}, {}
     for at, now in replayed(cls(2, 3, 4, 40, **parameters), states, actions):
         words = steps[at].get("instead", {}).get("drone", [])
-        told |= {(at, drone): text for drone, text in enumerate(words) if text}
+        said |= {(at, drone): text for drone, text in enumerate(words) if text}
         needed = now.forced_return_factor * now._consumption() * (now._gap() + now.drone_stride)
         missing, airborne = needed - now.battery, now._airborne()
         legal = now._legal(actions["truck"][at, 0], actions["drone"][at])[1]
         guarded = np.flatnonzero(airborne & (missing > 0) & (legal != 1)).tolist()
         forced |= {(at, drone): float(missing[drone]) for drone in guarded}
     assert forced, "else this test tells nothing"
-    assert told == {key: f"sent home: battery short by {number(missing)}" for key, missing in forced.items()}
+    assert said == {key: f"sent home: battery short by {number(missing)}" for key, missing in forced.items()}
 
 
 def test_a_scenario_with_rules_of_its_own_has_no_reasons(deliveries):
@@ -225,8 +225,8 @@ def check_generated(env, count, wanted, **reference):
     states, actions = play_all(env, drawn(env, count, 0), 1)
     causes = explained(env, states, darp_reasons.reasons_of(env))
     for index in range(count):
-        one = [episode_at(tree, index) for tree in (causes["vehicle"], states, actions)]
-        check_darp(*one, NumpyDarp(env.num_nodes, env.num_agents, **reference))
+        episode = [episode_at(tree, index) for tree in (causes["vehicle"], states, actions)]
+        check_darp(*episode, NumpyDarp(env.num_nodes, env.num_agents, **reference))
     assert kinds_of(causes) >= wanted
 
 
@@ -308,8 +308,8 @@ def test_every_masked_action_has_one_reason_in_the_file(kind, episodes):
 def test_who_was_not_served_and_why(episodes, rides):
     drop_offs = [place for place in episodes["darp"]["story"]["places"] if place["kind"] == "drop-off"]
     unserved = [place["label"] for place in drop_offs if place["standings"][-1]["name"] == "lost"]
-    told = {entry["name"]: entry["why"] for entry in episodes["darp"]["shortfalls"]["entries"]}
-    assert list(told) == [f"request {request}" for request in unserved]
+    whys = {entry["name"]: entry["why"] for entry in episodes["darp"]["shortfalls"]["entries"]}
+    assert list(whys) == [f"request {request}" for request in unserved]
     customers = [place for place in episodes["truck_drone"]["story"]["places"] if place["kind"] == "customer"]
     left = [place["name"] for place in customers if place["standings"][-1]["name"] not in ("served", "late")]
     assert [entry["name"] for entry in episodes["truck_drone"]["shortfalls"]["entries"]] == left
@@ -366,9 +366,9 @@ def test_parts_that_overlap_are_told_by_areas(placements):
         boxes.append((np.array(centre) - half, np.array(centre) + half))
     span = np.minimum(boxes[0][1], boxes[1][1]) - np.maximum(boxes[0][0], boxes[1][0])
     area = float(np.prod(np.maximum(span, 0)))
-    told = [entry["why"] for entry in episode["shortfalls"]["entries"]]
-    assert any("mm² on fixed part 0" in why for why in told) == (area > 1e-5)
-    assert bool(told) == (last["overlap"][1] > 1e-5)
+    whys = [entry["why"] for entry in episode["shortfalls"]["entries"]]
+    assert any("mm² on fixed part 0" in why for why in whys) == (area > 1e-5)
+    assert bool(whys) == (last["overlap"][1] > 1e-5)
 
 
 @pytest.mark.parametrize(

@@ -125,15 +125,15 @@ def test_an_environment_that_writes_no_story_has_a_page(reach, tmp_path):
     instance, key = reach.generate(jax.random.key(0)), jax.random.key(1)
     episode = record_episode(reach, RandomActor(reach), instance, key)
     show.save(episode, tmp_path / "own.html")
-    told = show.export_episode(episode)
-    places, states = told["story"]["places"], episode.states
-    tracks = [[place for _, place in vehicle["track"]] for vehicle in told["story"]["vehicles"]]
-    length = len(told["steps"])
+    shown = show.export_episode(episode)
+    places, states = shown["story"]["places"], episode.states
+    tracks = [[place for _, place in vehicle["track"]] for vehicle in shown["story"]["vehicles"]]
+    length = len(shown["steps"])
     np.testing.assert_array_equal(np.float32(tracks).swapaxes(0, 1), np.asarray(states.position)[:length])
     assert [place["kind"] for place in places] == ["node"] * len(places)
-    assert [card["agent"] for card in told["story"]["cards"]] == list(range(len(told["agents"])))
-    assert told["actions"] == {"mover": None, "caller": ["action 0", "action 1", "action 2"]}
-    assert dict(told["story"]["summary"])["steps"] == str(length - 1)
+    assert [card["agent"] for card in shown["story"]["cards"]] == list(range(len(shown["agents"])))
+    assert shown["actions"] == {"mover": None, "caller": ["action 0", "action 1", "action 2"]}
+    assert dict(shown["story"]["summary"])["steps"] == str(length - 1)
 
 
 def test_charts_of_fields():

@@ -19,9 +19,9 @@ def test_ctrl_c_is_no_error(error, says, capfd):
 
     with pytest.raises(SystemExit) as stopped:
         entry.entry(interrupted)
-    told = capfd.readouterr().err
+    output = capfd.readouterr().err
     assert stopped.value.code == 130
-    assert told.startswith(says) and len(told.splitlines()) == 1
+    assert output.startswith(says) and len(output.splitlines()) == 1
 
 
 def test_a_warning_of_what_was_read_is_one_line(capfd):

@@ -134,11 +134,11 @@ def test_a_run_that_was_stopped_at_once_goes_on_bit_for_bit(stage, record, by_ha
         with pytest.raises(UserError, match=r"is not yet in its last stage; leave out --total_steps$"):
             trained("--resume", run, "--total_steps", 256)
     moved = run.rename(tmp_path / "moved")
-    told = io.StringIO()
-    with contextlib.redirect_stderr(told):
+    output = io.StringIO()
+    with contextlib.redirect_stderr(output):
         trained("--resume", moved)
-    assert "stage 2 of 2" in told.getvalue()
-    assert ("stage 1 of 2" in told.getvalue()) == (stage == 1)
+    assert "stage 2 of 2" in output.getvalue()
+    assert ("stage 1 of 2" in output.getvalue()) == (stage == 1)
     check_same_bits(moved, by_hand)
 
 
@@ -226,6 +226,6 @@ def test_the_first_stage_may_start_from_another_run(by_hand, tmp_path):
     path = written(tmp_path / "both.yaml", short, short, start_from=str(by_hand[0]))
     trained("--config", path, "--run_dir", tmp_path / "run")
     for start, run in ((by_hand[0], "1"), (tmp_path / "1", "2")):
-        one = written(tmp_path / "one.yaml", **short)
-        trained("--config", one, "--start_from", start, "--run_dir", tmp_path / run)
+        config = written(tmp_path / "one.yaml", **short)
+        trained("--config", config, "--start_from", start, "--run_dir", tmp_path / run)
     check_same_bits(tmp_path / "run", [tmp_path / "1", tmp_path / "2"])

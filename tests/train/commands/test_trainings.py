@@ -38,8 +38,8 @@ def status_of(trainings):
 
 def test_runs_are_trained_by_one_process_and_by_another_when_it_has_ended(trainings, tmp_path):
     log = tmp_path / "log"
-    for what, wanted in (("0", 0), ("2", 2), ("fail", 1), ("0", 0), ("130", 130)):
-        trainings.begin([what], log)
+    for word, wanted in (("0", 0), ("2", 2), ("fail", 1), ("0", 0), ("130", 130)):
+        trainings.begin([word], log)
         assert status_of(trainings) == wanted
     *before, fault, fourth, fifth = log.read_text().splitlines()
     assert len(before) == 3

@@ -26,11 +26,11 @@ def mistake(tmp_path, monkeypatch, capfd):
     def run(algorithm, words):
         with pytest.raises(SystemExit) as stopped:
             entry.entry(lambda: MAIN[algorithm](words.split()))
-        told = capfd.readouterr()
+        captured = capfd.readouterr()
         assert stopped.value.code == 2
-        assert len(told.err.splitlines()) == 1 and told.out == "", told.err
+        assert len(captured.err.splitlines()) == 1 and captured.out == "", captured.err
         assert not list(tmp_path.iterdir())
-        return told.err.removeprefix("error: ")
+        return captured.err.removeprefix("error: ")
 
     return run
 

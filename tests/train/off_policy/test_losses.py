@@ -194,8 +194,8 @@ def first_adam_step(params, grads, rate):
 
 
 def assert_trees_close(got, expected):
-    for one, other in zip(jax.tree.leaves(got), jax.tree.leaves(expected), strict=True):
-        np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-6)
+    for leaf, other in zip(jax.tree.leaves(got), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(leaf, other, rtol=2e-5, atol=2e-6)
 
 
 @pytest.mark.slow

@@ -71,7 +71,7 @@ def test_samples_are_uniform_over_what_was_written(add):
 def test_decisions_are_packed_and_unpacked():
     rng = np.random.default_rng(0)
     shapes = {"observation": (4,), "action": (2,), "reward": (), "terminated": (), "next_observation": (4,)}
-    decisions = Decisions(**{name: rng.normal(size=(3, 5, *own)).astype(np.float32) for name, own in shapes.items()})
+    decisions = Decisions(**{name: rng.normal(size=(3, 5, *axes)).astype(np.float32) for name, axes in shapes.items()})
     again = Decisions.unpacked(decisions.packed(), 4, 2)
     for name in shapes:
         np.testing.assert_array_equal(getattr(again, name), getattr(decisions, name))

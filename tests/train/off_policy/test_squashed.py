@@ -44,5 +44,5 @@ def test_a_squashed_gaussian_is_that_of_distrax_bit_for_bit():
 
     draws = np.random.default_rng(2).normal(0, (1.0, 2.0, 0.7), (2000, 3)).astype(np.float32)
     noise, mean, log_deviation = (column[:, None] for column in draws.T)
-    ours = jax.jit(sample_squashed)(noise, mean, np.clip(log_deviation, -20, 2))
-    jax.tree.map(np.testing.assert_array_equal, ours, by_distrax(noise, mean, np.clip(log_deviation, -20, 2)))
+    found = jax.jit(sample_squashed)(noise, mean, np.clip(log_deviation, -20, 2))
+    jax.tree.map(np.testing.assert_array_equal, found, by_distrax(noise, mean, np.clip(log_deviation, -20, 2)))

@@ -31,8 +31,8 @@ def numbers(tree):
     return jax.tree.map(plain, tree)
 
 
-def equal(one, other):
-    pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
+def equal(tree, other):
+    pairs = zip(jax.tree.leaves(tree), jax.tree.leaves(other), strict=True)
     return all(np.array_equal(a, b) for a, b in pairs)
 
 
@@ -98,11 +98,11 @@ def test_resumed_to_the_last_bit(make, tmp_path, capfd):
     like, ends = learner.init(jax.random.key(1)), []
     for run in (straight, broken):
         ends.append(numbers(Checkpoints(run / "checkpoints", read_only=True).load(like)))
-    mine, theirs = ends
-    for (path, one), other in zip(jax.tree_util.tree_leaves_with_path(mine), jax.tree.leaves(theirs), strict=True):
-        np.testing.assert_array_equal(one, other, err_msg=jax.tree_util.keystr(path))
-    assert mine.update == 10
-    assert mine.replay["walker"].size.min() > 0 and np.abs(mine.replay["walker"].rows).max() > 0
+    whole, resumed = ends
+    for (path, leaf), other in zip(jax.tree_util.tree_leaves_with_path(whole), jax.tree.leaves(resumed), strict=True):
+        np.testing.assert_array_equal(leaf, other, err_msg=jax.tree_util.keystr(path))
+    assert whole.update == 10
+    assert whole.replay["walker"].size.min() > 0 and np.abs(whole.replay["walker"].rows).max() > 0
     records = [json.loads(line) for line in (straight / "metrics.jsonl").read_text().splitlines()]
     for name in LEARNED | {"temperature", "entropy"}:
         assert records[0][f"walker/{name}"] is None, name
@@ -159,8 +159,8 @@ def test_two_seeds_through_the_command_line_and_evaluation(run, capfd):
         assert records[0][f"walker/{name}"] is None, name
         assert np.isfinite(records[-1][f"walker/{name}"]).all(), name
     evaluate.main(["--run", str(run), "--sampled", "--temperature", "2"])
-    told = capfd.readouterr().out
-    assert "sampled at temperature 2 policy of update 6" in told and "±" in told
+    output = capfd.readouterr().out
+    assert "sampled at temperature 2 policy of update 6" in output and "±" in output
     evaluate.main(["--run", str(run)])
     assert f"{np.mean(records[-1]['eval/return']):.3f}" in capfd.readouterr().out
 
@@ -220,8 +220,8 @@ def test_two_devices_take_the_step_of_one(make):
         )
 
     ends = [jax.jit(shard(step, make_mesh(count), P(DATA), P()))(batch, target) for count in (1, 2)]
-    for one, two in zip(*(jax.tree.leaves(jax.device_get(end)) for end in ends), strict=True):
-        np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-6)
+    for leaf, other in zip(*(jax.tree.leaves(jax.device_get(end)) for end in ends), strict=True):
+        np.testing.assert_allclose(leaf, other, rtol=1e-4, atol=1e-6)
     assert not equal(numbers(ends[0][0].params["critic"]), numbers(learned.params["critic"]))
 
 

@@ -28,4 +28,4 @@ def trained(config, joins):
 
 
 def close(found, wanted):
-    jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-5), found, wanted)
+    jax.tree.map(lambda leaf, other: np.testing.assert_allclose(leaf, other, rtol=1e-3, atol=1e-5), found, wanted)

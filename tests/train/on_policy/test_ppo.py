@@ -72,8 +72,8 @@ def test_gae_is_the_sum_of_its_definition(ends, seed, rates):
     gamma, gae_lambda = rates
     got = jitted_gae(reward, value, following, terminated, truncated, gamma=gamma, gae_lambda=gae_lambda)
     for agent in range(AGENTS):
-        own = [array[:, agent].tolist() for array in (reward, value, following, terminated, truncated)]
-        np.testing.assert_allclose(got[:, agent], gae_by_definition(*own, *rates), rtol=1e-5, atol=1e-5)
+        series = [array[:, agent].tolist() for array in (reward, value, following, terminated, truncated)]
+        np.testing.assert_allclose(got[:, agent], gae_by_definition(*series, *rates), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -103,16 +103,16 @@ def test_gae_with_steps_of_several_durations():
     gamma = (0.9 ** random.integers(1, 6, (STEPS, AGENTS))).astype(np.float32)
     got = jax.jit(ppo.gae)(reward, value, following, *ends, gamma=gamma, gae_lambda=0.8)
     for agent in range(AGENTS):
-        own = [array[:, agent] for array in (reward, value, following, *ends, gamma)]
-        np.testing.assert_allclose(got[:, agent], gae_by_definition(*own, 0.8), rtol=1e-5, atol=1e-5)
+        series = [array[:, agent] for array in (reward, value, following, *ends, gamma)]
+        np.testing.assert_allclose(got[:, agent], gae_by_definition(*series, 0.8), rtol=1e-5, atol=1e-5)
 
 
 def test_one_gamma_for_all_steps_or_the_same_for_each():
     reward, value, following = np.random.default_rng(5).normal(size=(3, STEPS, AGENTS)).astype(np.float32)
     never = np.zeros((STEPS, AGENTS), bool)
-    one = ppo.gae(reward, value, following, never, never, gamma=0.99, gae_lambda=0.95)
+    single = ppo.gae(reward, value, following, never, never, gamma=0.99, gae_lambda=0.95)
     each = jnp.full((STEPS, AGENTS), 0.99, jnp.float32)
-    chex.assert_trees_all_close(ppo.gae(reward, value, following, never, never, gamma=each, gae_lambda=0.95), one)
+    chex.assert_trees_all_close(ppo.gae(reward, value, following, never, never, gamma=each, gae_lambda=0.95), single)
 
 
 def random_rollout(seed=0, *, truncates=True, void=True, lasting=False):
@@ -217,8 +217,8 @@ def test_prepare_against_numpy(config, on_mesh, norms, lasting, truncates):
         reward = transitions.reward[name].reshape(time)
         advantage = np.zeros(time)
         for e, a in itertools.product(range(ENVS), range(count)):
-            own = (reward[:, e, a], value[:, e, a], following[:, e, a], terminated[:, e], truncated[:, e])
-            advantage[:, e, a] = gae_by_definition(*own, gamma[:, e], 0.8)
+            series = (reward[:, e, a], value[:, e, a], following[:, e, a], terminated[:, e], truncated[:, e])
+            advantage[:, e, a] = gae_by_definition(*series, gamma[:, e], 0.8)
         target = advantage + value
         valid = transitions.valid.get(name, np.ones((CHUNKS, LENGTH, ENVS, count))).reshape(time).astype(bool)
         decides = (transitions.action_mask[name].sum(-1) > 1).reshape(time) & valid
@@ -485,8 +485,8 @@ def test_truncated_episodes_are_valued_at_their_end(learner, on_mesh, fresh_norm
         terminated, truncated = (x.reshape(12, 4) for x in (transitions.terminated, transitions.truncated))
         following[truncated] = final[truncated]
         for e, a in itertools.product(range(4), range(value.shape[2])):
-            own = (reward[:, e, a], value[:, e, a], following[:, e, a], terminated[:, e], truncated[:, e])
-            expected = gae_by_definition(*own, ppo_config.gamma, ppo_config.gae_lambda)
+            series = (reward[:, e, a], value[:, e, a], following[:, e, a], terminated[:, e], truncated[:, e])
+            expected = gae_by_definition(*series, ppo_config.gamma, ppo_config.gae_lambda)
             np.testing.assert_allclose(advantage[:, e, :, a].T.ravel(), expected, rtol=1e-4, atol=1e-4)
 
 

@@ -322,11 +322,11 @@ def test_evaluation_is_a_loop_over_whole_episodes(evaluation):
 
 def test_evaluation_draws_nothing_unless_told_to(evaluation):
     play = evaluation[-1]
-    one, again, other = (play(jax.random.key(seed), True) for seed in (0, 0, 1))
-    for name, figure in one.items():
+    figures, again, other = (play(jax.random.key(seed), True) for seed in (0, 0, 1))
+    for name, figure in figures.items():
         np.testing.assert_array_equal(figure, again[name])
         np.testing.assert_array_equal(figure, other[name])
     sampled, same, different = (play(jax.random.key(seed), False)["return"] for seed in (0, 0, 1))
     np.testing.assert_array_equal(sampled, same)
     assert (np.asarray(sampled) != np.asarray(different)).any()
-    assert (np.asarray(sampled) != np.asarray(one["return"])).any()
+    assert (np.asarray(sampled) != np.asarray(figures["return"])).any()

@@ -160,8 +160,8 @@ def assert_same_bits(folder, other, trainer):
         checkpoints = Checkpoints(each / "checkpoints", read_only=True)
         assert checkpoints.latest == UPDATES
         states.append(jax.tree.leaves(checkpoints.load(trainer.init(jax.random.key(1)))))
-    for one, another in zip(*states, strict=True):
-        np.testing.assert_array_equal(numbers(one), numbers(another))
+    for leaf, other_leaf in zip(*states, strict=True):
+        np.testing.assert_array_equal(numbers(leaf), numbers(other_leaf))
 
 
 @pytest.mark.parametrize("kilobytes", [4, 20, 100, 180])

@@ -60,8 +60,8 @@ def test_a_second_process_is_refused_and_a_killed_one_does_not_count(run, monkey
     try:
         assert process.stdout.readline() == "held\n"
         before = content(run)
-        whose = f"process {process.pid} on {socket.gethostname()}, since 20"
-        says = f"{run} is in use by {whose}"
+        owner = f"process {process.pid} on {socket.gethostname()}, since 20"
+        says = f"{run} is in use by {owner}"
         for argv in (["--resume", run], ["--run_dir", run]):
             message = refusal(*argv)
             assert message.startswith(says) and "\n" not in message
@@ -75,7 +75,7 @@ def test_a_second_process_is_refused_and_a_killed_one_does_not_count(run, monkey
     capfd.readouterr()
     mappo.main(["--resume", str(run)])
     said = capfd.readouterr().err
-    assert said.startswith(f"took over {run}/.lock of {whose}") and said.endswith(", which is gone\n")
+    assert said.startswith(f"took over {run}/.lock of {owner}") and said.endswith(", which is gone\n")
     assert said.count("\n") == 1
     assert ".lock" not in content(run)
 

@@ -93,27 +93,27 @@ class Ended:
 
     run: pathlib.Path
     status: int
-    told: str
+    output: str
 
 
 @pytest.fixture(scope="module")
 def keep(tmp_path_factory):
-    """`keep(run, status, told)`: an `Ended`, with what the run folder holds now."""
+    """`keep(run, status, output)`: an `Ended`, with what the run folder holds now."""
 
-    def copy(run, status, told):
+    def copy(run, status, output):
         kept = tmp_path_factory.mktemp("kept") / "run"
         shutil.copytree(run, kept)
-        return Ended(kept, status, told)
+        return Ended(kept, status, output)
 
     return copy
 
 
 def command(*words):
     """Exit status and stderr of the command line, in this process."""
-    told = io.StringIO()
-    with contextlib.redirect_stderr(told), pytest.raises(SystemExit) as stopped:
+    output = io.StringIO()
+    with contextlib.redirect_stderr(output), pytest.raises(SystemExit) as stopped:
         entry.entry(lambda: mappo.main([str(word) for word in words]))
-    return stopped.value.code, told.getvalue()
+    return stopped.value.code, output.getvalue()
 
 
 def killed_process(script, *words):
@@ -189,7 +189,7 @@ def events_of(run):
 
 
 def test_files_of_a_run(straight):
-    assert straight.status == 0, straight.told
+    assert straight.status == 0, straight.output
     assert {path.name for path in straight.run.iterdir()} == FILES
 
 
@@ -241,9 +241,9 @@ def test_summary_of_a_run(straight, tmp_path, capfd):
     last = list(read_records(straight.run / "metrics.jsonl"))[-1]
     assert summary["policy"] == {n.removeprefix("eval/"): v for n, v in last.items() if n.startswith("eval/")}
     evaluate.main(["--run", str(straight.run), "--render", str(tmp_path / "again.png")])
-    told = capfd.readouterr().out
-    assert f"{summary['policy']['return']:.3f}" in told
-    assert f"{summary['greedy']['return']:.3f}" in told
+    output = capfd.readouterr().out
+    assert f"{summary['policy']['return']:.3f}" in output
+    assert f"{summary['greedy']['return']:.3f}" in output
     assert (tmp_path / "again.png").read_bytes() == (straight.run / "episode.png").read_bytes()
 
 
@@ -272,8 +272,8 @@ def test_ctrl_c_saves_and_says_how_to_go_on(broken, fresh):
     interrupted = broken["interrupted"]
     message = f"interrupted at update {INTERRUPT} of {TOTAL}; everything is saved, go on with --resume "
     assert interrupted.status == 130
-    assert interrupted.told.splitlines()[-1].startswith(message)
-    assert "Traceback" not in interrupted.told and "error" not in interrupted.told
+    assert interrupted.output.splitlines()[-1].startswith(message)
+    assert "Traceback" not in interrupted.output and "error" not in interrupted.output
     assert saved(interrupted.run)[-1] == INTERRUPT
     assert last_update(interrupted.run) == INTERRUPT
     assert [record["update"] for record in read_records(interrupted.run / "metrics.jsonl")][SAVE] == SAVE + 1
@@ -294,14 +294,14 @@ def test_a_save_that_is_killed_leaves_the_checkpoint_before(broken, fresh):
 @pytest.mark.slow
 def test_resumed_to_the_last_bit(straight, broken, fresh):
     finished = broken["finished"]
-    assert straight.status == finished.status == 0, straight.told + finished.told
+    assert straight.status == finished.status == 0, straight.output + finished.output
     for name in ("metrics.jsonl", "summary.json", "config.yaml", "learning_curve.png", "episode.png"):
         assert (finished.run / name).read_bytes() == (straight.run / name).read_bytes(), name
-    mine, theirs = load(straight.run, fresh), load(finished.run, fresh)
-    assert mine.update == TOTAL
-    assert {leaf.dtype.name for leaf in jax.tree.leaves(mine)} >= {"float32", "int32", "uint32", "bool"}
-    for (path, one), other in zip(jax.tree_util.tree_leaves_with_path(mine), jax.tree.leaves(theirs), strict=True):
-        np.testing.assert_array_equal(one, other, err_msg=jax.tree_util.keystr(path))
+    whole, resumed = load(straight.run, fresh), load(finished.run, fresh)
+    assert whole.update == TOTAL
+    assert {leaf.dtype.name for leaf in jax.tree.leaves(whole)} >= {"float32", "int32", "uint32", "bool"}
+    for (path, leaf), other in zip(jax.tree_util.tree_leaves_with_path(whole), jax.tree.leaves(resumed), strict=True):
+        np.testing.assert_array_equal(leaf, other, err_msg=jax.tree_util.keystr(path))
 
 
 @pytest.mark.slow
@@ -310,7 +310,7 @@ def test_the_state_is_not_what_it_was(straight, fresh):
     now, before = load(straight.run, fresh), jax.tree.map(numbers, fresh)
     for part in ("params", "optimizer", "value_norm", "key"):
         pairs = zip(jax.tree.leaves(getattr(now, part)), jax.tree.leaves(getattr(before, part)), strict=True)
-        assert not all(np.array_equal(one, other) for one, other in pairs), part
+        assert not all(np.array_equal(leaf, other) for leaf, other in pairs), part
     carries = jax.tree.leaves(now.players.carry)
     assert carries
     assert all(np.abs(carry).max() > 0 for carry in carries)
@@ -403,14 +403,14 @@ def copied(straight, tmp_path):
     return tmp_path / "run"
 
 
-@pytest.mark.parametrize("which", ["resume", "evaluate"])
-def test_another_configuration_than_that_of_the_checkpoint_is_one_line(which, straight, copied):
+@pytest.mark.parametrize("program", ["resume", "evaluate"])
+def test_another_configuration_than_that_of_the_checkpoint_is_one_line(program, straight, copied):
     config = copied / "config.yaml"
     config.write_text(config.read_text().replace("recurrent_size: 8", "recurrent_size: 6"))
     metrics = (copied / "metrics.jsonl").read_bytes()
-    called = {"resume": mappo.main, "evaluate": evaluate.main}[which]
+    called = {"resume": mappo.main, "evaluate": evaluate.main}[program]
     with pytest.raises(UserError, match=r"config\.yaml is not .*: recurrent_size is 6, .* checkpoint 8; undo"):
-        called(["--resume" if which == "resume" else "--run", str(copied)])
+        called(["--resume" if program == "resume" else "--run", str(copied)])
     assert (copied / "metrics.jsonl").read_bytes() == metrics
     assert saved(copied) == saved(straight.run)
 
@@ -426,8 +426,8 @@ def test_a_finished_run_is_made_longer_whatever_happens_in_between(straight, cop
     monkeypatch.setattr(Report, "write", lambda *_: None)
     with monkeypatch.context() as patch:
         patch.setattr(Checkpoints, "save", interrupted)
-        status, told = command("--resume", copied, "--total_steps", longer, "--save_interval", 1)
-    assert (status, last_update(copied), saved(copied)) == (130, TOTAL + 1, saved(straight.run)), told
+        status, output = command("--resume", copied, "--total_steps", longer, "--save_interval", 1)
+    assert (status, last_update(copied), saved(copied)) == (130, TOTAL + 1, saved(straight.run)), output
     first, now = read_run(straight.run), read_run(copied)
     assert now.config == dataclasses.replace(first.config, total_steps=longer, save_interval=1)
     assert command("--resume", copied)[0] == 0
@@ -444,9 +444,9 @@ def test_resume_before_the_first_checkpoint(straight, tmp_path):
     run = tmp_path / "run"
     run.mkdir()
     shutil.copy(straight.run / "config.yaml", run)
-    status, told = command("--resume", run)
-    assert (status, len(told.splitlines())) == (2, 1)
-    assert "holds no complete checkpoint" in told
+    status, output = command("--resume", run)
+    assert (status, len(output.splitlines())) == (2, 1)
+    assert "holds no complete checkpoint" in output
 
 
 NAN_AT_THE_END = """
@@ -468,10 +468,10 @@ def test_a_loss_that_is_not_finite_stops_the_run(tmp_path, monkeypatch):
     world = WORLD.replace("--env.max_steps 12", "--env.max_steps 30")
     argv = f"{SIZES} --hidden_sizes [8] {world} --env.scenario cracked_scenario:Cracked --env.drone_speed 0"
     argv += f" --total_steps 320 --save_interval 1 --eval_interval 10 --eval_episodes 4 --run_dir {run}"
-    status, told = command(*argv.split())
+    status, output = command(*argv.split())
     assert status == 2
-    assert "is not finite at update 3; stopped, the checkpoint of update 2 is kept;" in told.splitlines()[-1]
-    assert "Traceback" not in told
+    assert "is not finite at update 3; stopped, the checkpoint of update 2 is kept;" in output.splitlines()[-1]
+    assert "Traceback" not in output
     assert (saved(run), last_update(run)) == ([2], 2)
     learner = make_train(read_run(run, trust=True).config)
     state = load(run, learner.init(jax.random.key(0)))

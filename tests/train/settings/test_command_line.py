@@ -89,11 +89,11 @@ def mistake(workplace, capfd):
         before = sorted(workplace.iterdir())
         with pytest.raises(SystemExit) as stopped:
             entry.entry(lambda: main(words.split() if isinstance(words, str) else words))
-        told = capfd.readouterr()
-        lines = told.err.splitlines()
+        captured = capfd.readouterr()
+        lines = captured.err.splitlines()
         assert stopped.value.code == 2
-        assert told.out == ""
-        assert len(lines) == 1, told.err
+        assert captured.out == ""
+        assert len(lines) == 1, captured.err
         assert lines[0].startswith("error: ")
         assert sorted(path for path in workplace.iterdir() if path.name != "__pycache__") == before
         return lines[0].removeprefix("error: ")
@@ -339,8 +339,8 @@ def test_resume_of_a_damaged_configuration(workplace, mistake):
 )
 def test_a_run_of_another_version_is_refused_with_its_key(key, nearest, workplace, mistake):
     (workplace / "config.yaml").write_text(f"algorithm: mappo\n{key}\n")
-    told = mistake("--run .", evaluate.main)
-    assert re.match(rf"config\.yaml: unknown key {nearest}.*; if another version wrote it, rename or delete", told)
+    message = mistake("--run .", evaluate.main)
+    assert re.match(rf"config\.yaml: unknown key {nearest}.*; if another version wrote it, rename or delete", message)
 
 
 IMPORTED = "import pathlib\n\npathlib.Path('imported').touch()\n"

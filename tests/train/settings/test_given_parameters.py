@@ -45,8 +45,8 @@ def parse(words):
 
 def assert_same_environment(env, other):
     assert env.parameters == other.parameters
-    for leaf, its in zip(jax.tree.leaves(env), jax.tree.leaves(other), strict=True):
-        np.testing.assert_array_equal(leaf, its)
+    for leaf, wanted in zip(jax.tree.leaves(env), jax.tree.leaves(other), strict=True):
+        np.testing.assert_array_equal(leaf, wanted)
 
 
 @pytest.mark.parametrize("name", ["two.npz", "one.npz", "other.pcb"])
@@ -144,7 +144,7 @@ def test_a_run_on_generated_boards_is_evaluated_on_those_of_a_file(
         return dict.fromkeys(["return", "length", *shown], jnp.zeros(()))
 
     monkeypatch.setattr(Evaluator, "play", play)
-    monkeypatch.setattr(RunFolder, "load", lambda self, which: Trained(self.player, {}, 1))
+    monkeypatch.setattr(RunFolder, "load", lambda self, name: Trained(self.player, {}, 1))
     evaluate.main(["--run", str(tmp_path), "--env.boards", path])
     assert "2 fixed instances, whole episodes, deterministic policy of update 1" in capsys.readouterr().out
     wanted = jaxvrp.make("pcb", boards=path, num_boards=2, max_steps=2, mode="simultaneous", rays=1)

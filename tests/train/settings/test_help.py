@@ -41,11 +41,11 @@ def entries(page):
 def test_every_key_of_a_configuration(algorithm, capsys):
     config_class = ALGORITHMS[algorithm].config_class
     env = "truck_drone" if algorithm in ("mappo", "ippo") else "darp"
-    told = entries(page_of(f"{algorithm} --env.name {env}", capsys))
+    listed = entries(page_of(f"{algorithm} --env.name {env}", capsys))
     for field in dataclasses.fields(config_class):
         if field.name in MAPPINGS:
             continue
-        title, text = told[field.name]
+        title, text = listed[field.name]
         sentence = field.metadata["help"].replace("`", "")
         accepted, default = fields.accepted_values(config_class, field), as_typed(field.default)
         assert sentence
@@ -55,25 +55,25 @@ def test_every_key_of_a_configuration(algorithm, capsys):
 
 def test_the_parameters_of_the_environment_have_their_own_sentences(capsys):
     env = jaxvrp.make("truck_drone")
-    told = entries(page_of("mappo", capsys))
+    listed = entries(page_of("mappo", capsys))
     for field in dataclasses.fields(env):
-        title, text = told[f"env.{fields.keyword(field)}"]
+        title, text = listed[f"env.{fields.keyword(field)}"]
         accepted = fields.accepted_values(type(env), field)
         assert title == "environment"
         sentence = field.metadata["help"].replace("`", "")
         assert sentence and text.startswith(sentence)
         assert text.endswith(f"({accepted}; default: {field.default})")
-    assert told["env.scenario"][1].endswith("default: truck_drone_basic)")
+    assert listed["env.scenario"][1].endswith("default: truck_drone_basic)")
 
 
 def test_the_parameters_of_a_factory_have_sentences_too(capsys):
     """`pcb` is made from several dataclasses, which its toolbox names; evaluation changes one of them by default."""
-    told = entries(page_of("sac --env.name pcb", capsys))
+    listed = entries(page_of("sac --env.name pcb", capsys))
     for name in ("num_boards", "board_seed", "max_parts", "max_steps", "hpwl_weight"):
-        assert not told[f"env.{name}"][1].startswith("("), name
-        assert "parameter of the environment" not in told[f"env.{name}"][1], name
-    assert told["eval_env.KEY"][0] == "evaluation"
-    assert told["eval_env.KEY"][1].endswith("(default: {max_steps: 600})")
+        assert not listed[f"env.{name}"][1].startswith("("), name
+        assert "parameter of the environment" not in listed[f"env.{name}"][1], name
+    assert listed["eval_env.KEY"][0] == "evaluation"
+    assert listed["eval_env.KEY"][1].endswith("(default: {max_steps: 600})")
 
 
 def test_a_key_of_an_unknown_group_is_an_error():

@@ -73,19 +73,19 @@ def values(folder):
 
 def hyperparameters(folder):
     """What the plugin of that name is told: `{kind: message}`."""
-    told = {}
+    messages = {}
     for tag, _, value in values(folder):
         if tag.startswith("_hparams_/"):
             content = HParamsPluginData.FromString(value.metadata.plugin_data.content)
             assert value.metadata.plugin_data.plugin_name == "hparams"
-            told[tag.removeprefix("_hparams_/")] = content
-    return told
+            messages[tag.removeprefix("_hparams_/")] = content
+    return messages
 
 
 def test_tensorboard_shows_the_configuration_beside_figures(tmp_path, caplog):
     write(tmp_path, ["tensorboard"], [1])
-    told = hyperparameters(tmp_path)
-    keys = told["session_start_info"].session_start_info.hparams
+    messages = hyperparameters(tmp_path)
+    keys = messages["session_start_info"].session_start_info.hparams
     assert keys["gamma"].number_value == 0.5
     assert keys["lr_decay"].bool_value is True
     assert keys["env.num_nodes"].number_value == 4
@@ -97,9 +97,9 @@ def test_tensorboard_shows_the_configuration_beside_figures(tmp_path, caplog):
         "hidden_sizes": "[8, 8]",
         "start_from": "null",
     }
-    metrics = {info.name.tag for info in told["experiment"].experiment.metric_infos}
+    metrics = {info.name.tag for info in messages["experiment"].experiment.metric_infos}
     assert metrics == {"eval/return", "episode/return"}
-    assert told["session_end_info"].session_end_info.status == 1, "SUCCESS, in the protocol of TensorBoard"
+    assert messages["session_end_info"].session_end_info.status == 1, "SUCCESS, in the protocol of TensorBoard"
     assert not caplog.records, "a number without end is no error"
 
 

@@ -134,10 +134,10 @@ def test_padding_to_the_same_size_changes_nothing_and_to_a_smaller_is_an_error()
 def test_padding_jax_arrays_of_a_batch_equals_padding_each(assert_same):
     single = [as_float32(make()), as_float32(make(capacity=[5, 6], deadline=[90, 80, 70, 60, 50]))]
     batch = jax.tree.map(lambda *leaves: jnp.stack(leaves), *single)
-    whole, mapped = pad(batch, 6, 4), jax.jit(jax.vmap(lambda one: pad(one, 6, 4)))(batch)
-    for index, one in enumerate(single):
+    whole, mapped = pad(batch, 6, 4), jax.jit(jax.vmap(lambda instance: pad(instance, 6, 4)))(batch)
+    for index, instance in enumerate(single):
         for result in (whole, mapped):
-            assert_same(jax.tree.map(lambda leaf, at=index: leaf[at], result), pad(one, 6, 4))
+            assert_same(jax.tree.map(lambda leaf, at=index: leaf[at], result), pad(instance, 6, 4))
     assert all(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(whole))
 
 
@@ -145,8 +145,8 @@ def test_stacking_pads_to_the_largest(assert_same):
     small = make_instance([[0, 0], [1, 1], [2, 2]], [0, 1, -1], [9, 9, 9], capacity=[1, 1, 1])
     batch = stack([small, make()])
     assert (batch.num_nodes, batch.num_agents, batch.demand.shape) == (4, 3, (2, 5))
-    for index, one in enumerate((small, make())):
-        assert_same(jax.tree.map(lambda leaf, at=index: leaf[at], batch), jax.tree.map(np.asarray, pad(one, 4, 3)))
+    for index, instance in enumerate((small, make())):
+        assert_same(jax.tree.map(lambda leaf, at=index: leaf[at], batch), jax.tree.map(np.asarray, pad(instance, 4, 3)))
 
 
 def test_float32_keeps_integers_and_flags():

@@ -86,7 +86,7 @@ def play(env: jaxvrp.Environment, instances: Instance, key: jax.Array) -> tuple[
 
     keys = jax.random.split(key, env.max_episode_steps + 2)
     _, (played, actions) = jax.lax.scan(body, first, keys)
-    return jax.tree.map(lambda one, rest: jnp.concatenate([one[None], rest]), first, played), actions
+    return jax.tree.map(lambda start, rest: jnp.concatenate([start[None], rest]), first, played), actions
 
 
 def replay(reference: NumpyDarp, instance: Instance, actions: np.ndarray) -> list[dict[str, Any]]:

@@ -41,14 +41,14 @@ def tiny():
 
 
 @functools.lru_cache
-def everything():
+def instances():
     return [*tiny(), *(instance for kind, instance in padded() if kind in ("default", "crowded", "mixed", "rounded"))]
 
 
 @functools.lru_cache
 def searched(limits):
-    """Plans `[E, COPIES, N+V]` for `everything()`, and their costs."""
-    batch = jax.tree.map(lambda leaf: np.repeat(leaf, COPIES, axis=0), stack(everything()))
+    """Plans `[E, COPIES, N+V]` for `instances()`, and their costs."""
+    batch = jax.tree.map(lambda leaf: np.repeat(leaf, COPIES, axis=0), stack(instances()))
     plans, cost = ruin_and_recreate(batch, jax.random.key(0), rounds=ROUNDS, limits=limits, penalty=PENALTY)
     return np.asarray(plans).reshape(-1, COPIES, plans.shape[1]), np.asarray(cost).reshape(-1, COPIES)
 
@@ -100,7 +100,7 @@ def test_tiny_instances_ask_for_something():
 def test_the_report_finds_nothing_but_requests_left_out_and_the_same_cost(limits):
     expected = {"unserved"} if limits else {"unserved", "ride_time", "route_duration"}
     plans, costs = searched(limits)
-    for instance, its_plans, its_costs in zip(everything(), plans, costs, strict=True):
+    for instance, its_plans, its_costs in zip(instances(), plans, costs, strict=True):
         for plan, cost in zip(its_plans, its_costs, strict=True):
             report = solution_report(instance, plan, tolerance=TOLERANCE)
             assert {name for name, found in report.violations.items() if found.count} <= expected, str(report)
@@ -111,7 +111,7 @@ def test_the_report_finds_nothing_but_requests_left_out_and_the_same_cost(limits
 @pytest.mark.slow
 def test_vehicles_of_one_capacity_drive_in_order_of_their_first_stops():
     several = 0
-    for instance, plans in zip(everything(), searched(False)[0], strict=True):
+    for instance, plans in zip(instances(), searched(False)[0], strict=True):
         routes = actions_to_routes(plans[0])
         for a, b in itertools.combinations(range(len(routes)), 2):
             if instance.capacity[a] != instance.capacity[b]:
@@ -138,7 +138,7 @@ def driven():
     """An environment, instances that its search plans whole, and the actor's episodes: actions, ends, refusals."""
     rules = {"limits": True, "tighten": False, "penalty_unvisited": PENALTY}
     env = jaxvrp.make("darp", num_nodes=NODES, num_agents=VEHICLES, **rules)
-    batch, actor = stack(everything()), SearchActor(env, ROUNDS)
+    batch, actor = stack(instances()), SearchActor(env, ROUNDS)
 
     def advance(carry, _):
         state, timestep, memory = carry
@@ -158,7 +158,7 @@ def test_its_actor_drives_the_plan():
     _, batch, (actions, done, invalid) = driven()
     plans, _ = ruin_and_recreate(batch, KEY, rounds=ROUNDS, limits=True, penalty=PENALTY)
     followed = 0
-    for i, (instance, plan) in enumerate(zip(everything(), np.asarray(plans), strict=True)):
+    for i, (instance, plan) in enumerate(zip(instances(), np.asarray(plans), strict=True)):
         report = solution_report(instance, plan, tolerance=TOLERANCE)
         if report.feasible and all(report.routes):
             followed += 1
@@ -171,9 +171,9 @@ def test_its_actor_drives_the_plan():
 @pytest.mark.slow
 def test_whatever_it_plans_keeps_tightened_windows():
     """Planned without them; each schedule that keeps all limits begins its services within them."""
-    cut = jax.device_get(jax.jit(jax.vmap(tightened))(as_float32(stack(everything()))))
+    cut = jax.device_get(jax.jit(jax.vmap(tightened))(as_float32(stack(instances()))))
     narrower = 0
-    for i, (instance, plans) in enumerate(zip(everything(), searched(True)[0], strict=True)):
+    for i, (instance, plans) in enumerate(zip(instances(), searched(True)[0], strict=True)):
         start = solution_report(instance, plans[0], tolerance=TOLERANCE).service_start
         served = np.flatnonzero(~np.isnan(start[1:])) + 1
         assert (start[served] >= cut.earliest[i, served] - TOLERANCE).all()

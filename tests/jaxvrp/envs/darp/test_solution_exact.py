@@ -149,18 +149,18 @@ def corruptions(solution, rng, count):
     """Routes with two nodes swapped in one tour or between two, or one node or one request moved elsewhere."""
     for _, kind in itertools.product(range(count), ("within", "between", "node", "request")):
         routes = [list(route) for route in solution.routes]
-        one, other = rng.choice(len(routes), 2, replace=False)
-        at, to = rng.choice(len(routes[one]), 2, replace=False)
+        source, target = rng.choice(len(routes), 2, replace=False)
+        at, to = rng.choice(len(routes[source]), 2, replace=False)
         if kind == "within":
-            routes[one][at], routes[one][to] = routes[one][to], routes[one][at]
+            routes[source][at], routes[source][to] = routes[source][to], routes[source][at]
         elif kind == "between":
-            to = rng.integers(len(routes[other]))
-            routes[one][at], routes[other][to] = routes[other][to], routes[one][at]
+            to = rng.integers(len(routes[target]))
+            routes[source][at], routes[target][to] = routes[target][to], routes[source][at]
         else:
-            node = routes[one][at]
+            node = routes[source][at]
             pair = [node] if kind == "node" else [node - 1 + node % 2, node + node % 2]
-            routes[one] = [left for left in routes[one] if left not in pair]
-            routes[other][to:to] = pair
+            routes[source] = [left for left in routes[source] if left not in pair]
+            routes[target][to:to] = pair
         yield routes
 
 

@@ -153,12 +153,12 @@ def test_an_episode_and_its_plan_have_the_same_tours():
     actor = next(iter(players_of(env).baselines.values()))(env)
     play = jax.jit(lambda instance: record_episode(env, actor, instance, jax.random.key(0)))
     episode = whole(jax.device_get(play(instance)))
-    told = story_of(episode)
+    played = story_of(episode)
     planned = story_of_plan(jax.tree.map(np.asarray, instance), actions_of(episode.states))
-    assert len(told.clocks) == len(episode.states.step) and told.cards[0].agent == 0 and told.actions
+    assert len(played.clocks) == len(episode.states.step) and played.cards[0].agent == 0 and played.actions
     same = {"clocks": (), "cards": (), "lost": (), "actions": {}, "why": {}, "events": (), "vehicles": ()}
-    assert dataclasses.replace(told, **same) == dataclasses.replace(planned, **same)
-    assert [vehicle.track for vehicle in told.vehicles] == [vehicle.track for vehicle in planned.vehicles]
+    assert dataclasses.replace(played, **same) == dataclasses.replace(planned, **same)
+    assert [vehicle.track for vehicle in played.vehicles] == [vehicle.track for vehicle in planned.vehicles]
 
 
 def test_a_single_state_has_a_story(instance, played, tmp_path):

@@ -130,8 +130,8 @@ def test_straight_ways_as_a_matrix_give_the_same_episodes(rules):
         return jax.lax.scan(body, first, jax.random.split(jax.random.key(0), 15))[1]
 
     straight, matrix = (jax.device_get(play(env, batch)) for env, batch in zip(envs, batches, strict=True))
-    for one, other in zip(jax.tree.leaves(straight), jax.tree.leaves(matrix), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
+    for leaf, other in zip(jax.tree.leaves(straight), jax.tree.leaves(matrix), strict=True):
+        np.testing.assert_allclose(leaf, other, rtol=1e-4, atol=1e-4)
 
 
 def test_a_matrix_that_is_not_closed_is_closed_with_a_warning():

@@ -22,18 +22,18 @@ def main() -> None:
         before, (state, timestep) = state, step(state, action)
 
     # The same step once more, with deadlines of the next request a few roundings around what each vehicle can keep.
-    which, vehicle = (each[:PAIRS] for each in np.nonzero(state.offers.feasible))
+    day, vehicle = (each[:PAIRS] for each in np.nonzero(state.offers.feasible))
     slack = np.asarray(slack_of(state.prepared.fleet))[:, None]
-    edges = np.asarray(state.offers.dropoff_start)[which, vehicle] - slack[which, 0]
+    edges = np.asarray(state.offers.dropoff_start)[day, vehicle] - slack[day, 0]
     deadlines = (edges.view(np.int32)[:, None] + ULPS).view(np.float32)
-    before, action = jax.tree.map(lambda leaf: np.repeat(np.asarray(leaf)[which], len(ULPS), axis=0), (before, action))
+    before, action = jax.tree.map(lambda leaf: np.repeat(np.asarray(leaf)[day], len(ULPS), axis=0), (before, action))
     table = before.prepared.table.copy()
     table[np.arange(len(table)), before.step + 1, COLUMNS["dropoff_deadline"]] = deadlines.ravel()
     before = before.replace(prepared=before.prepared.replace(table=table))
     state, timestep = jax.device_get(step(before, action))
 
     offers = state.offers
-    share = offers.feasible.reshape(len(which), len(ULPS), -1)[np.arange(len(which)), :, vehicle].mean(axis=0)
+    share = offers.feasible.reshape(len(day), len(ULPS), -1)[np.arange(len(day)), :, vehicle].mean(axis=0)
     if share[0] > 0.1 or share[-1] < 0.9:
         print(f"the deadlines do not decide: {share} of the offers are feasible")
     if not (np.isfinite(offers.added) & np.isfinite(offers.slack) & (offers.slack >= -2 * slack)).all():

@@ -86,5 +86,5 @@ def test_every_driven_ride_keeps_the_windows_and_the_longest_ride_of_the_file(na
         assert drop.start - (pick.start + nodes[:, 3].max()) <= longest + 1e-2
         assert pick.vehicle == drop.vehicle
     for v in range(int(vehicles)):
-        mine = [(stop, nodes[int(day.requests[stop.request]), 4]) for stop in stops if stop.vehicle == v]
-        assert max(np.cumsum([load if stop.is_pickup else -load for stop, load in mine]), default=0) <= capacity
+        driven = [(stop, nodes[int(day.requests[stop.request]), 4]) for stop in stops if stop.vehicle == v]
+        assert max(np.cumsum([load if stop.is_pickup else -load for stop, load in driven]), default=0) <= capacity

@@ -170,8 +170,8 @@ def test_the_page_and_the_picture_of_a_day_have_the_names_of_its_file(town, writ
     assert episode["actions"]["dispatcher"] == ["reject", "north", "south"]
     assert [each["name"] for each in episode["story"]["vehicles"]] == ["north", "south"]
     assert {each["name"] for each in episode["story"]["places"]} == {"Ada", "Ben", "Cy"}
-    told = json.dumps([[step["why"] for step in episode["steps"]], episode["shortfalls"]])
-    assert not re.search(r"(request|vehicle|drone) \d", told) and '"name": "Cy"' in told and "Ada would be" in told
+    words = json.dumps([[step["why"] for step in episode["steps"]], episode["shortfalls"]])
+    assert not re.search(r"(request|vehicle|drone) \d", words) and '"name": "Cy"' in words and "Ada would be" in words
     sheets = page.split('id="sheets"')[1].split("<script")[0]
     assert re.findall(r"<h2>(.*?)</h2>", sheets) == ["north", "south"]
     assert sheets.count("nothing to do") == sum(not route for route in solution.plan["routes"].values()) == 1
@@ -295,7 +295,7 @@ def test_plans_between_decisions(town):
     none = {"vehicle": np.zeros(2, np.int32)}
     action = {DISPATCHER: np.int32([2]), **none}
     plan = moment.pending(day, moment.decided(env, state, action))
-    begin = [{"what": what, "request": "Ada", "begin": at} for what, at in (("pickup", 13.0), ("drop-off", 19.0))]
+    begin = [{"what": kind, "request": "Ada", "begin": at} for kind, at in (("pickup", 13.0), ("drop-off", 19.0))]
     assert plan == {"north": [], "south": begin}
     day = parse_day({**town, "requests": town["requests"][:2]})
     state, _ = jax.jit(env.step)(moment.with_requests(env, state, day), action)

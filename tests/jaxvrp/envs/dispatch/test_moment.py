@@ -206,7 +206,7 @@ def moment(now, requests, north, south=(), *, depot=None, **more):
     vehicles = [{"id": name, "speed": 30, "capacity": 4, **place} for name in ("north", "south")]
     day = {"format": "jaxvrp-dispatch-day-1", "horizon": 120, "vehicles": vehicles, "requests": requests}
     fleet = [
-        {"id": name, "free": 0, "stops": [{"what": what, "request": request} for what, request in stops]}
+        {"id": name, "free": 0, "stops": [{"what": kind, "request": request} for kind, request in stops]}
         for name, stops in (("north", north), ("south", south))
     ]
     if depot:

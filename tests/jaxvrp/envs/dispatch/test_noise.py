@@ -115,9 +115,9 @@ def test_a_leg_that_has_not_ended_changes_nothing_before(played, known):
     def until(states, timesteps):
         return jax.tree.map(lambda leaf: leaf[:known], (states.replace(prepared=()), timesteps))
 
-    one, other = (jax.device_get(driven_with(env, batch, jnp.asarray(actual), actions)) for actual in (drawn, changed))
-    jax.tree.map(np.testing.assert_array_equal, until(*one), until(*other))
-    assert (one[1].metrics["late_minutes"][-1] != other[1].metrics["late_minutes"][-1]).any()
+    old, new = (jax.device_get(driven_with(env, batch, jnp.asarray(actual), actions)) for actual in (drawn, changed))
+    jax.tree.map(np.testing.assert_array_equal, until(*old), until(*new))
+    assert (old[1].metrics["late_minutes"][-1] != new[1].metrics["late_minutes"][-1]).any()
 
 
 # --- what is paid, and what may be late ---------------------------------------------------------------------------

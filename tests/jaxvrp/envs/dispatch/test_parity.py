@@ -92,11 +92,11 @@ def test_every_step_agrees_with_the_reference(name, noise):
             np.testing.assert_allclose(static[kind][i], planes, 1e-4, 1e-5, err_msg=kind)
         reward, step = 0.0, 0
         while True:
-            for what, wanted in shown(reference, reward).items():
-                if reference.done and what.startswith(("entities", "observation", "mask/vehicle")):
+            for part, wanted in shown(reference, reward).items():
+                if reference.done and part.startswith(("entities", "observation", "mask/vehicle")):
                     continue
-                got, closeness = seen[what][step, i], 1e-4 if what.startswith(("entities", "observation")) else 1e-3
-                np.testing.assert_allclose(got, wanted, 1e-5, closeness, err_msg=f"{what}, day {i}, step {step}")
+                got, closeness = seen[part][step, i], 1e-4 if part.startswith(("entities", "observation")) else 1e-3
+                np.testing.assert_allclose(got, wanted, 1e-5, closeness, err_msg=f"{part}, day {i}, step {step}")
             if reference.done:
                 break
             reward = reference.step(

@@ -59,8 +59,8 @@ PLAN = [
 """Drone 1 leaves at 1 and is at customer 2 at 8, the truck at 9; drone 2 at 3, and home at 16, the truck at 17.5."""
 
 
-def times(report, who):
-    return [(event.does, event.node, event.begin, event.end) for event in report.events if event.who == who]
+def times(report, vehicle):
+    return [(event.does, event.node, event.begin, event.end) for event in report.events if event.who == vehicle]
 
 
 def test_tasks_follow_each_other():
@@ -479,9 +479,9 @@ def test_changes_keep_each_customer_twice():
     change = jax.jit(annealing.changed_codes)
     for seed in range(8):
         codes = change(tables, codes, jax.random.uniform(jax.random.key(seed), (8, 512)))
-        order, who = np.asarray(codes[:13]), np.asarray(codes[13:])
+        order, vehicles = np.asarray(codes[:13]), np.asarray(codes[13:])
         assert (np.sort(order, axis=0) == np.r_[0, np.repeat(np.arange(1, 7), 2)][:, None]).all()
-        assert ((who >= 0) & (who <= 2)).all() and (who[0] == 0).all()
+        assert ((vehicles >= 0) & (vehicles <= 2)).all() and (vehicles[0] == 0).all()
     assert len(np.unique(np.asarray(codes), axis=1).T) > 400
 
 

@@ -50,9 +50,9 @@ def signal_hpwl():
 def assert_same_file(assert_same):
     """`assert_same_file(file, other)`: the same boards, to the last bit, and the same names."""
 
-    def compare(one, other):
-        assert (one.filename, one.timestamp) == (other.filename, other.timestamp)
-        for first, second in zip(one.boards, other.boards, strict=True):
+    def compare(file, other):
+        assert (file.filename, file.timestamp) == (other.filename, other.timestamp)
+        for first, second in zip(file.boards, other.boards, strict=True):
             assert_same(first.board, second.board)
             assert dataclasses.replace(first, board=None) == dataclasses.replace(second, board=None)
 

@@ -202,10 +202,10 @@ def test_the_changes_of_many_moves_add_up_to_the_change_of_all(random_boards, si
         return Poses(x, y, rng.integers(0, 4, (*shape, copies)).astype(np.int32))
 
     start, to = draw(parts), draw(moves)
-    which = rng.choice(np.flatnonzero(board.movable), moves)
+    moved = rng.choice(np.flatnonzero(board.movable), moves)
 
     @jax.jit
-    def follow(poses, which, to):
+    def follow(poses, moved, to):
         tables = make_tables(as_float32(board), net_widths(board))
 
         def step(carry, move):
@@ -215,9 +215,9 @@ def test_the_changes_of_many_moves_add_up_to_the_change_of_all(random_boards, si
             total = tuple(a + b for a, b in zip(total, change, strict=True))
             return (poses.with_part(part, pose), total), None
 
-        return jax.lax.scan(step, (poses, (jnp.zeros(copies), jnp.zeros(copies))), (which, to))[0]
+        return jax.lax.scan(step, (poses, (jnp.zeros(copies), jnp.zeros(copies))), (moved, to))[0]
 
-    end, (wire, overlap) = follow(start, which, to)
+    end, (wire, overlap) = follow(start, moved, to)
 
     def exact(poses, copy):
         place, turns = np.stack([poses.x[:, copy], poses.y[:, copy]], axis=1).astype(float), np.asarray(poses.quarters)
@@ -238,7 +238,7 @@ def drawn(random_boards):
     sizes = random_boards.num_components, random_boards.num_pins, random_boards.num_nets
     hand = [pad(make_board(**board), *sizes) for board in (BESIDE_A_BODY, TWO_LARGE)]
     boards = jax.tree.map(
-        lambda many, *one: np.concatenate([many, *(np.repeat(v[None], COPIES, axis=0) for v in one)]),
+        lambda many, *single: np.concatenate([many, *(np.repeat(v[None], COPIES, axis=0) for v in single)]),
         random_boards,
         *hand,
     )

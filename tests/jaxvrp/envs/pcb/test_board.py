@@ -141,10 +141,10 @@ def test_padding_to_the_same_size_changes_nothing_and_to_a_smaller_is_an_error(m
 def test_padding_jax_arrays_of_a_batch_equals_padding_each(make, assert_same):
     single = [as_float32(make()), as_float32(make(outline=[30, 30], side=[1, 0, 1]))]
     batch = jax.tree.map(lambda *leaves: jnp.stack(leaves), *single)
-    whole, mapped = pad(batch, 4, 9, 5), jax.jit(jax.vmap(lambda one: pad(one, 4, 9, 5)))(batch)
-    for index, one in enumerate(single):
+    whole, mapped = pad(batch, 4, 9, 5), jax.jit(jax.vmap(lambda board: pad(board, 4, 9, 5)))(batch)
+    for index, board in enumerate(single):
         for result in (whole, mapped):
-            assert_same(at(result, index), pad(one, 4, 9, 5))
+            assert_same(at(result, index), pad(board, 4, 9, 5))
     assert all(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(whole))
 
 
@@ -175,8 +175,8 @@ def test_stacking_pads_to_the_largest(make, assert_same):
     wide = make_board([9, 9], [[1, 2]], [0] * 7, np.zeros((7, 2)), [0, 1, 2, 3, 4, 4, -1], [0] * 5)
     batch = stack([small, make(), wide])
     assert (batch.num_components, batch.num_pins, batch.num_nets, batch.exists.shape) == (3, 7, 5, (3, 3))
-    for index, one in enumerate((small, make(), wide)):
-        assert_same(at(batch, index), pad(one, 3, 7, 5))
+    for index, board in enumerate((small, make(), wide)):
+        assert_same(at(batch, index), pad(board, 3, 7, 5))
     assert count_agents(batch) == 2
     np.testing.assert_array_equal(batch.signal_pin, [at(batch, index).signal_pin for index in range(3)])
     np.testing.assert_array_equal(as_float32(batch).signal_pin, batch.signal_pin)

@@ -25,8 +25,8 @@ ROLE = "component"
 PLACES = st.floats(-30, 50, width=32)
 
 
-def close(one, other, atol=1e-5):
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=atol), one, other)
+def close(tree, other, atol=1e-5):
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=atol), tree, other)
 
 
 @functools.cache
@@ -105,13 +105,13 @@ def test_agents_that_act_without_a_loop_act_one_after_the_other(boundary):
     env = small_env("sequential").replace(boundary=boundary, step_fraction=0.6)
     states, _ = jax.jit(jax.vmap(env.reset))(jax.random.split(KEY, 40))
     action = jax.random.uniform(KEY, (40, env.sizes.agents, 3), jnp.float32, -1, 1).at[::3, 0].set(jnp.nan)
-    one, loop = (jax.jit(jax.vmap(act))(states, action) for act in (env._act_in_one, env._act_in_turn))
+    at_once, loop = (jax.jit(jax.vmap(act))(states, action) for act in (env._act_in_one, env._act_in_turn))
     for name in ("moved_at", "left", "undone", "orientation"):
-        np.testing.assert_array_equal(getattr(one, name), getattr(loop, name))
+        np.testing.assert_array_equal(getattr(at_once, name), getattr(loop, name))
     for name in ("position", "wirelength", "hpwl", "blocked"):
-        close(getattr(one, name), getattr(loop, name), atol=1e-4)
-    assert (one.moved_at > 0).any() and np.asarray(one.left).any() == (boundary == "terminate")
-    assert boundary == "clamp" or not np.asarray(one.moved_at > 0)[np.asarray(one.left).any(axis=-1)].all()
+        close(getattr(at_once, name), getattr(loop, name), atol=1e-4)
+    assert (at_once.moved_at > 0).any() and np.asarray(at_once.left).any() == (boundary == "terminate")
+    assert boundary == "clamp" or not np.asarray(at_once.moved_at > 0)[np.asarray(at_once.left).any(axis=-1)].all()
 
 
 @pytest.mark.slow
@@ -272,7 +272,7 @@ def test_targets_lower_themselves_between_episodes_and_are_frozen_within():
         return instance.row, instance.targets
 
     index, targets = draw(env.memory.apply(state.memory), jax.random.key(9))
-    jax.tree.map(lambda mine, all_: np.testing.assert_array_equal(mine, all_[index]), targets, memory)
+    jax.tree.map(lambda drawn, all_: np.testing.assert_array_equal(drawn, all_[index]), targets, memory)
 
 
 @pytest.mark.slow
@@ -412,7 +412,8 @@ def test_published_boards_are_read_as_they_are(data_folder, signal_hpwl):
     boards = jaxvrp.make("pcb", boards=data_folder / "rl_pcb" / "base" / "evaluation.pcb").boards
     hpwl = jax.jit(jax.vmap(measure_board))(boards, boards.position, boards.orientation).hpwl
     single = [row(jax.tree.map(np.asarray, boards), index) for index in range(3)]
-    np.testing.assert_allclose(hpwl, [signal_hpwl(one, one.position, one.orientation) for one in single], rtol=1e-5)
+    expected = [signal_hpwl(board, board.position, board.orientation) for board in single]
+    np.testing.assert_allclose(hpwl, expected, rtol=1e-5)
 
 
 @pytest.mark.slow

@@ -165,5 +165,5 @@ def test_many_boards_are_drawn_and_wired_piece_by_piece(monkeypatch):
     monkeypatch.setattr(factory, "_generate_all", lambda *given: drawn.append(len(given[0])) or generate_all(*given))
     pieces = jaxvrp.make("pcb", num_boards=5, max_parts=3)
     assert drawn == [2, 2, 1]
-    for one, other in zip(jax.tree.leaves(whole), jax.tree.leaves(pieces), strict=True):
-        np.testing.assert_array_equal(one, other, strict=True)
+    for leaf, other in zip(jax.tree.leaves(whole), jax.tree.leaves(pieces), strict=True):
+        np.testing.assert_array_equal(leaf, other, strict=True)

@@ -64,12 +64,12 @@ def exact_shares(centre, size, quarters, part, outline=BOARD):
     centre, size = centre.astype(float), size.astype(float)
     bodies = [rectangle(*of) for of in zip(centre, size, quarters, strict=True)]
     board = box(0, 0, *outline)
-    own = bodies.pop(part)
+    part_body = bodies.pop(part)
     found = []
     for index in range(8):
         wedge = sector(centre[part], 1.5 * size[part].max(), quarters[part], index)
         off = wedge.difference(board)
-        taken, body = union_all([*(wedge.intersection(b) for b in bodies), off]), wedge.intersection(own)
+        taken, body = union_all([*(wedge.intersection(b) for b in bodies), off]), wedge.intersection(part_body)
         found.append(
             (
                 taken.area / wedge.area,
@@ -83,10 +83,10 @@ def exact_shares(centre, size, quarters, part, outline=BOARD):
 def shares_by_lines(centre, size, quarters, part, rays):
     """The same from one line of shapely for each ray, with the squares of the distances along it."""
     bodies = [rectangle(*of) for of in zip(centre, size, quarters, strict=True)]
-    own, radius = bodies.pop(part), 1.5 * size[part].max()
+    part_body, radius = bodies.pop(part), 1.5 * size[part].max()
     (x, y), off = centre[part], box(-99, -99, 99, 99).difference(box(0, 0, *BOARD))
     taken = union_all([off, *bodies])
-    shapes = (taken, taken.intersection(own), off.intersection(own), own)
+    shapes = (taken, taken.intersection(part_body), off.intersection(part_body), part_body)
 
     def squares(shape):
         lines = [line for line in getattr(shape, "geoms", [shape]) if line.length]
@@ -195,11 +195,11 @@ def test_of_two_coinciding_parts_the_body_is_full():
 
 
 def test_parts_on_top_of_each_other_count_once():
-    one = seen([(50.0, 50.0), (52.0, 51.0)], [(4.0, 4.0)] * 2, [0, 0], 0, (100.0, 100.0))
+    single = seen([(50.0, 50.0), (52.0, 51.0)], [(4.0, 4.0)] * 2, [0, 0], 0, (100.0, 100.0))
     three = seen([(50.0, 50.0), *[(52.0, 51.0)] * 3], [(4.0, 4.0)] * 4, [0, 0, 1, 2], 0, (100.0, 100.0))
-    assert one.ol.max() > 0.1
-    for name in one._fields:
-        np.testing.assert_allclose(getattr(three, name), getattr(one, name), atol=1e-6)
+    assert single.ol.max() > 0.1
+    for name in single._fields:
+        np.testing.assert_allclose(getattr(three, name), getattr(single, name), atol=1e-6)
 
 
 def test_a_half_covered_board_edge_by_hand():

@@ -103,11 +103,11 @@ def test_published_boards_have_the_wirelength_of_their_nets_and_the_best_known_a
             given = look(board, board.position, board.orientation)
             wanted = signal_hpwl(board, board.position, board.orientation)
             assert given.metrics["hpwl"] == pytest.approx(wanted, abs=1e-4)
-            own = [row for row in rows if (row["split"], row["index"]) == (split, str(index))]
-            position = np.array([[float(row["x_mm"]), float(row["y_mm"])] for row in own])
-            best = look(board, position, [int(row["quarter_turns"]) for row in own])
+            listed = [row for row in rows if (row["split"], row["index"]) == (split, str(index))]
+            position = np.array([[float(row["x_mm"]), float(row["y_mm"])] for row in listed])
+            best = look(board, position, [int(row["quarter_turns"]) for row in listed])
             assert best.metrics["legal"] == best.metrics["became_legal"] == 1
-            assert best.metrics["best_hpwl"] == pytest.approx(float(own[0]["signal_hpwl_mm"]), abs=1e-4)
+            assert best.metrics["best_hpwl"] == pytest.approx(float(listed[0]["signal_hpwl_mm"]), abs=1e-4)
             assert best.metrics["best_ratio"] == pytest.approx(1, abs=1e-6)
             assert best.metrics["invalid_actions"] == np.count_nonzero(board.movable)
 
@@ -199,7 +199,7 @@ def test_with_one_agent_both_modes_are_equal(boundary):
         reference = NumpyPCB(board, mode=mode, boundary=boundary, step_fraction=0.3)
         reference.reset([(39.0, 15.0), (20.0, 15.0)], [0, 0])
         played.append([reference.step(action) for action in actions])
-    for one, other in zip(*played, strict=True):
-        for name in one._fields:
-            np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
+    for turns, other in zip(*played, strict=True):
+        for name in turns._fields:
+            np.testing.assert_array_equal(getattr(turns, name), getattr(other, name), err_msg=name)
     assert any(turns.terminated.any() for turns in played[0]) == (boundary == "terminate")

@@ -95,11 +95,11 @@ def begin(env: jaxvrp.Environment, boards: Board, keys: jax.Array) -> Any:
 def step(env: jaxvrp.Environment, state: Any, action: jax.Array) -> Any:
     """State, timestep, turns and order of one step of a batch."""
 
-    def one(state: Any, action: jax.Array) -> Any:
+    def advance(state: Any, action: jax.Array) -> Any:
         order = env.order(state)
         return *play_step(env, state, lambda _, agents: {"component": action[agents["component"]]}), order
 
-    return jax.vmap(one)(state, action)
+    return jax.vmap(advance)(state, action)
 
 
 def play(env: jaxvrp.Environment, boards: Board, actions: np.ndarray, seed: int) -> Any:

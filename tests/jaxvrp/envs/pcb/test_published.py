@@ -38,10 +38,10 @@ def test_the_best_known_placements_have_the_listed_wirelength(data_folder, signa
         rows = list(csv.DictReader(table))
     for split, boards in files.items():
         for index, netlist in enumerate(boards):
-            own = [row for row in rows if (row["split"], row["index"]) == (split, str(index))]
-            assert [row["component"] for row in own] == [part.name for part in netlist.components]
-            place = np.array([[float(row["x_mm"]), float(row["y_mm"])] for row in own])
-            turns = np.array([int(row["quarter_turns"]) for row in own])
-            assert signal_hpwl(netlist.board, place, turns) == pytest.approx(float(own[0]["signal_hpwl_mm"]), abs=1e-4)
+            best = [row for row in rows if (row["split"], row["index"]) == (split, str(index))]
+            assert [row["component"] for row in best] == [part.name for part in netlist.components]
+            place = np.array([[float(row["x_mm"]), float(row["y_mm"])] for row in best])
+            turns = np.array([int(row["quarter_turns"]) for row in best])
+            assert signal_hpwl(netlist.board, place, turns) == pytest.approx(float(best[0]["signal_hpwl_mm"]), abs=1e-4)
             fixed = netlist.board.fixed
             np.testing.assert_allclose(place[fixed], netlist.board.position[fixed], atol=1e-6)

@@ -90,8 +90,8 @@ def test_red_is_what_overlaps_or_is_off_the_board(extent, boxes, shown):
         edge, side = shapely.box(0, 0, *placement.board.outline), placement.board.side
         fixed = placement.board.fixed
         wrong = [
-            one.intersection(other)
-            for at, one in enumerate(shapes)
+            shape.intersection(other)
+            for at, shape in enumerate(shapes)
             for to, other in enumerate(shapes)
             if at < to and side[at] == side[to] and not (fixed[at] and fixed[to])
         ] + [shape.difference(edge) for shape, stays in zip(shapes, fixed, strict=True) if not stays]

@@ -137,7 +137,7 @@ def test_animation_moves(env, states, tmp_path):
     with Image.open(path) as picture:
         frames = [np.asarray((picture.seek(index), picture.convert("RGB"))[1]) for index in range(picture.n_frames)]
     assert len(frames) == 4 and (frames[0][:3] == 255).all() and frames[0].shape[1] in range(800, 1150)
-    assert all((one != other).any(axis=2).mean() > 0.002 for one, other in itertools.pairwise(frames))
+    assert all((frame != other).any(axis=2).mean() > 0.002 for frame, other in itertools.pairwise(frames))
     assert len(np.unique(frames[-1].reshape(-1, 3), axis=0)) < 100 and path.stat().st_size < 200_000
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
 
@@ -176,7 +176,7 @@ def test_debug_records_every_step(env, states, episode, tmp_path, capsys):
     names = [f"step_{at:04d}.png" for at in range(4)]
     assert sorted(file.name for file in folder.iterdir()) == ["agents.csv", *names]
     pixels = [np.asarray(Image.open(folder / name).convert("RGB")) for name in names]
-    assert all((one != other).any() for one, other in itertools.pairwise(pixels))
+    assert all((frame != other).any() for frame, other in itertools.pairwise(pixels))
     with (folder / "agents.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     wanted = "step id name reward W We HPWL HPWLe raw_W raw_HPWL Wi HPWLi ol weighted_cost"

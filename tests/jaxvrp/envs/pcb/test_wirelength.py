@@ -31,17 +31,17 @@ def measured(pads, component, net, signal):
 
 @jax.jit
 def measure(pads, component, net, signal):
-    own = wirelength.part_pads(component, signal, NUM_PARTS, NUM_PADS)
+    part_pads = wirelength.part_pads(component, signal, NUM_PARTS, NUM_PADS)
     groups = wirelength.pad_groups(component, net, signal, NUM_PADS)
     nets = wirelength.part_nets(component, net, signal, NUM_PARTS, NUM_NETS)
     pads = wirelength.Pads(pads, component, net, signal)
     hpwl = wirelength.net_hpwl(pads, NUM_NETS)
     return {
         "wirelength": wirelength.part_wirelengths(pads, NUM_PARTS),
-        "wirelength_by_part": jax.vmap(lambda of: wirelength.pad_wirelengths(pads, pads.at(of)).sum())(own),
+        "wirelength_by_part": jax.vmap(lambda of: wirelength.pad_wirelengths(pads, pads.at(of)).sum())(part_pads),
         "net_hpwl": hpwl,
         "hpwl": wirelength.part_hpwl(hpwl, nets),
-        "contact": jax.vmap(lambda of: wirelength.mean_contact(pads, pads.at(of), groups))(own),
+        "contact": jax.vmap(lambda of: wirelength.mean_contact(pads, pads.at(of), groups))(part_pads),
         "neighbours": wirelength.shared_nets(nets),
     }
 
@@ -63,10 +63,10 @@ def brute_force(pads, component, net, signal):
             x, y = zip(*here, strict=True)
             found["net_hpwl"][k] = max(x) - min(x) + max(y) - min(y)
     for i in range(NUM_PARTS):
-        own = [p for p in counted if component[p] == i]
-        found["hpwl"][i] = sum(found["net_hpwl"][k] for k in {net[p] for p in own})
+        pads_of_part = [p for p in counted if component[p] == i]
+        found["hpwl"][i] = sum(found["net_hpwl"][k] for k in {net[p] for p in pads_of_part})
         vectors = []
-        for p in own:
+        for p in pads_of_part:
             wired = [r for r in counted if net[r] == net[p] and component[r] != i]
             found["wirelength"][i] += min((math.dist(at[p], at[r]) for r in wired), default=0.0)
             for other in {component[r] for r in wired}:
@@ -143,15 +143,15 @@ def test_tables_of_just_the_width_that_is_needed_say_the_same():
     most_pads, most_on_net = wirelength.table_widths(component, net, signal)
     counts = np.bincount(component[signal])
     assert most_pads == counts.max() < NUM_PADS
-    own = wirelength.part_pads(component, signal, NUM_PARTS, most_pads)
+    part_pads = wirelength.part_pads(component, signal, NUM_PARTS, most_pads)
     groups = np.asarray(wirelength.pad_groups(component, net, signal, most_on_net))
-    np.testing.assert_array_equal((own >= 0).sum(axis=1), np.bincount(component[signal], minlength=NUM_PARTS))
+    np.testing.assert_array_equal((part_pads >= 0).sum(axis=1), np.bincount(component[signal], minlength=NUM_PARTS))
     assert sorted(groups[groups >= 0].tolist()) == np.flatnonzero(signal).tolist()
     assert most_on_net == (groups >= 0).sum(axis=1).max() < most_pads
     wide = measured(pads, component, net, signal)["contact"]
     pads = wirelength.Pads(*map(jnp.asarray, (pads, component, net, signal)))
     contacts = jax.jit(jax.vmap(lambda of: wirelength.mean_contact(pads, pads.at(of), groups)))
-    np.testing.assert_allclose(contacts(own), wide, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(contacts(part_pads), wide, rtol=1e-6, atol=1e-6)
 
 
 def test_the_widths_of_a_batch_are_the_most_of_any_board():

@@ -133,11 +133,11 @@ def test_the_decisions_of_an_episode_take_its_time(compared):
 
 def test_the_comparison_saw_everything(env, compared):
     """Else the tests above tell little."""
-    everything = [decision for decisions in compared for decision in decisions]
-    assert {name for *_, news in everything for name in news} == {
+    all_decisions = [decision for decisions in compared for decision in decisions]
+    assert {name for *_, news in all_decisions for name in news} == {
         *("served", "boarded", "released", "crashed", "came within reach", "charged", "sent home", "truck arrived")
     }
-    assert any(count == env.max_repeat and not news and not last.done for _, (_, last), _, count, news in everything)
+    assert any(count == env.max_repeat and not news and not last.done for _, (_, last), _, count, news in all_decisions)
     ends = [decisions[-1] for decisions in compared]
     assert any(single.customers.served.all() for _, (single, _), *_ in ends)
     assert any(single.step == env.max_steps and not news for _, (single, _), _, _, news in ends)
@@ -244,6 +244,6 @@ def test_a_replay_tells_every_step(env, by_steps, step, recorded):
 @pytest.mark.slow
 def test_the_story_is_that_of_the_same_episode_by_steps(env, recorded):
     episode = from_states(env, *recorded[1:])
-    told = [dataclasses.replace(story_of(each), episode=None) for each in (episode, step_by_step(episode))]
-    assert told[0] == told[1]
-    assert len(told[0].clocks) == recorded[0]["time_step"] + 1
+    stories = [dataclasses.replace(story_of(each), episode=None) for each in (episode, step_by_step(episode))]
+    assert stories[0] == stories[1]
+    assert len(stories[0].clocks) == recorded[0]["time_step"] + 1

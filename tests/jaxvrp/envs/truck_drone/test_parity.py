@@ -148,10 +148,10 @@ def answers(after: dict[str, Any], timestep: Any) -> dict[str, Any]:
     }
 
 
-def assert_same(mine: dict[str, np.ndarray], wanted: dict[str, list[Any]], where: str) -> None:
-    assert set(mine) == set(wanted), where
+def assert_same(found: dict[str, np.ndarray], wanted: dict[str, list[Any]], where: str) -> None:
+    assert set(found) == set(wanted), where
     for name, values in wanted.items():
-        expected, got = np.stack(values), mine[name]
+        expected, got = np.stack(values), found[name]
         assert got.shape == expected.shape, f"{where} {name}: {got.shape} != {expected.shape}"
         if expected.dtype == bool or np.issubdtype(expected.dtype, np.integer):
             np.testing.assert_array_equal(got, expected, err_msg=f"{where} {name}")
@@ -174,7 +174,7 @@ def test_every_step_equals_the_reference(name, drones, customers, nodes, others,
     instances, first, (before, action, after, timestep) = jax.device_get(
         play(env, jax.random.key(count), rate, draws(env, count))
     )
-    mine, done, compared = answers(after, timestep), np.asarray(timestep.done), 0
+    found, done, compared = answers(after, timestep), np.asarray(timestep.done), 0
     for e in range(count):
         live = int(np.argmax(done[:, e])) + 1
         assert done[live - 1, e], "every episode ends within max_steps"
@@ -182,8 +182,8 @@ def test_every_step_equals_the_reference(name, drones, customers, nodes, others,
         reference.reset_to({field: value[e] for field, value in vars(instances).items() if value is not None})
         for role, seen in reference.observation().items():
             np.testing.assert_allclose(first.observation[role][e], seen, atol=1e-6)
-        own = {field: value[:, e] for field, value in before.items()}
-        wanted = replay(reference, own, {role: value[:, e] for role, value in action.items()}, live)
-        assert_same({field: value[:live, e] for field, value in mine.items()}, wanted, f"env {e} of {sizes}")
+        episode = {field: value[:, e] for field, value in before.items()}
+        wanted = replay(reference, episode, {role: value[:, e] for role, value in action.items()}, live)
+        assert_same({field: value[:live, e] for field, value in found.items()}, wanted, f"env {e} of {sizes}")
         compared += live
     assert compared >= least, f"only {compared} steps were compared"

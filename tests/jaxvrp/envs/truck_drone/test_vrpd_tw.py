@@ -334,9 +334,9 @@ def test_nothing_of_an_unknown_customer_is_told(seed, step):
         window_end=np.where(unknown, random.integers(0, 99, unknown.shape, np.int32), problem.window_end),
         known_from=later,
     )
-    told, told_of_others = jax.device_get((shown(env, now), shown(env, now.replace(instance=other))))
-    jax.tree.map(np.testing.assert_array_equal, told, told_of_others)
-    vectors, (_, static, dynamic), _ = told
+    seen, seen_of_others = jax.device_get((shown(env, now), shown(env, now.replace(instance=other))))
+    jax.tree.map(np.testing.assert_array_equal, seen, seen_of_others)
+    vectors, (_, static, dynamic), _ = seen
     assert not static["customer"].size and not np.swapaxes(dynamic["customer"], 1, 2)[unknown].any()
     deliver = vectors[2]["drone"][..., 2:]
     assert not (deliver & unknown[:, None]).any()

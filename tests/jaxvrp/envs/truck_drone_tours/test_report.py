@@ -230,7 +230,7 @@ def test_a_file_is_solved_and_its_plan_is_played_and_written(tmp_path):
     plan = solution.plan
     assert plan["feasible"] and plan["cost"] == pytest.approx(solution.cost, rel=1e-5)
     assert set(plan["routes"]) == {
-        f"{who} {tour + 1}" for tour in range(len(plan["tours"])) for who in ("truck", "drone")
+        f"{vehicle} {tour + 1}" for tour in range(len(plan["tours"])) for vehicle in ("truck", "drone")
     }
     served = [node for route in plan["routes"].values() for node in route if node]
     assert sorted(served) == [1, 2, 3, 4]

@@ -53,7 +53,7 @@ def follow(env, instance, actions):
         return state, state
 
     states = jax.lax.scan(body, first, actions)[1]
-    return jax.tree.map(lambda one, rest: jnp.concatenate([one[None], rest]), first, states)
+    return jax.tree.map(lambda start, rest: jnp.concatenate([start[None], rest]), first, states)
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ def test_every_play_serves_everybody_and_passes_the_report(env, episodes):
     assert states.done[-1].all() and states.served[-1].all()
     assert not timesteps.metrics["unserved"][-1].any() and not states.totals.invalid_actions.any()
     first = jax.device_get(jax.jit(jax.vmap(env.init_state))(instances))
-    whole = jax.tree.map(lambda one, rest: np.concatenate([one[None], rest]), first, states)
+    whole = jax.tree.map(lambda start, rest: np.concatenate([start[None], rest]), first, states)
     sorties = 0
     for row in range(EPISODES):
         episode = jax.tree.map(lambda leaf: leaf[:, row], whole)  # noqa: B023
@@ -94,8 +94,8 @@ def test_generated_instances_are_sound(episodes):
 
 def test_with_one_tandem_customers_are_left_at_a_price(env, episodes):
     instances, *_ = episodes
-    one = env.replace(num_tandems=1, unserved_price=7.0)
-    states, timesteps = jax.device_get(random_play(one, instances))
+    single = env.replace(num_tandems=1, unserved_price=7.0)
+    states, timesteps = jax.device_get(random_play(single, instances))
     left = timesteps.metrics["unserved"][-1]
     assert states.done[-1].all() and (timesteps.metrics["tours"][-1] == 1).all() and left.mean() > 1
     paid = timesteps.reward["drone"].sum(axis=0)[:, 0]

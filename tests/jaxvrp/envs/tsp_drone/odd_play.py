@@ -26,4 +26,4 @@ def play(env, instances, key, num_steps):
         return played, (played, jax.tree.map(lambda chosen: chosen[:, 0], action))
 
     _, (played, actions) = jax.lax.scan(body, first, jax.random.split(key, num_steps))
-    return jax.tree.map(lambda one, rest: jnp.concatenate([one[None], rest]), first, played), actions
+    return jax.tree.map(lambda start, rest: jnp.concatenate([start[None], rest]), first, played), actions

@@ -113,7 +113,7 @@ def check_plans(states, instances, **rules):
 
 def with_first(first, rest):
     """States `[T + 1, E, ...]` in NumPy."""
-    return jax.tree.map(lambda one, others: np.concatenate([one[None], others]), first, rest)
+    return jax.tree.map(lambda start, others: np.concatenate([start[None], others]), first, rest)
 
 
 @pytest.mark.slow
@@ -181,7 +181,7 @@ def test_the_nearest_neighbour_serves_all_within_its_limits(instances, allow_rev
 def test_published_means_of_tsp_ep_all(published_folder):
     folder = published_folder("tspd_bogyrbayeva") / "tspd_bogyrbayeva"
     instances = read_one_line(folder / "random_n11.txt")
-    theirs = np.loadtxt(folder / "random_n11_tsp_ep_all.txt")
-    ours = np.asarray(plan_tours(stack(instances), jax.random.key(0), method="ep_all").cost)
-    assert ours.mean() == pytest.approx(theirs.mean(), rel=0.005)
-    assert (np.abs(ours - theirs) < 1e-2).mean() > 0.8  # they differ where another local optimum was found
+    published = np.loadtxt(folder / "random_n11_tsp_ep_all.txt")
+    found = np.asarray(plan_tours(stack(instances), jax.random.key(0), method="ep_all").cost)
+    assert found.mean() == pytest.approx(published.mean(), rel=0.005)
+    assert (np.abs(found - published) < 1e-2).mean() > 0.8  # they differ where another local optimum was found

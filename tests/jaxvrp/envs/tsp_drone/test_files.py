@@ -301,9 +301,9 @@ def test_layouts_are_those_of_the_published_files(agatz_folder):
     assert (drawn["uniform"].locs[:, 1:] % 1 == 0).all() and (drawn["uniform"].locs[:, 0] < 1).all()
     for layout in ("uniform", "singlecenter", "doublecenter"):
         paths = sorted(agatz_folder.glob(f"{layout}/{layout}-[0-9]*-n*.txt"))
-        theirs = np.concatenate([read_agatz(path).locs[1:] for path in paths])
-        ours = drawn[layout].locs[:, 1:].reshape(-1, 2)
-        np.testing.assert_allclose(ours.mean(axis=0), theirs.mean(axis=0), atol=4)
-        np.testing.assert_allclose(ours.std(axis=0), theirs.std(axis=0), atol=3)
+        published = np.concatenate([read_agatz(path).locs[1:] for path in paths])
+        generated = drawn[layout].locs[:, 1:].reshape(-1, 2)
+        np.testing.assert_allclose(generated.mean(axis=0), published.mean(axis=0), atol=4)
+        np.testing.assert_allclose(generated.std(axis=0), published.std(axis=0), atol=3)
     assert (drawn["doublecenter"].locs[:, 0, 0] < 150).mean() > 0.99, "the depot is in the first centre"
     assert (drawn["corner"].drone_pace == 0.5).all() and np.isinf(drawn["corner"].max_flight).all()

@@ -77,7 +77,7 @@ def replay(reference, instance, drone, truck):
 def snapshot(reference, reward):
     """Copies, under the names of `observed`."""
     return {
-        **{name: np.copy(getattr(reference, theirs)) for name, theirs in STATE.items()},
+        **{name: np.copy(getattr(reference, attribute)) for name, attribute in STATE.items()},
         **{f"mask/{role}": mask for role, mask in reference.masks().items()},
         "observation": reference.observation(),
         "entities": reference.entities(),
