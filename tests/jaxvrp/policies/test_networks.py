@@ -79,22 +79,23 @@ def test_the_layer_is_the_cell_of_flax():
     inputs, hidden = noise(SHAPE, 2), noise((BATCH, AGENTS, HIDDEN), 3)
     reset = jnp.zeros((LENGTH, BATCH), bool)
     params = shaken(jax.eval_shape(layer.init, jax.random.key(0), inputs, hidden, reset))
-    own = params["params"]
+    gru = params["params"]
     gates = {"z": slice(0, HIDDEN), "r": slice(HIDDEN, 2 * HIDDEN), "n": slice(2 * HIDDEN, None)}
-    theirs = {f"i{g}": jax.tree.map(lambda leaf, g=g: leaf[..., gates[g]], own["Dense_0"]) for g in gates}
-    theirs |= {f"h{g}": {"kernel": own["recurrent"][:, gates[g]]} for g in gates}
-    theirs["hn"]["bias"] = own["recurrent_bias"]
+    flax_params = {f"i{g}": jax.tree.map(lambda leaf, g=g: leaf[..., gates[g]], gru["Dense_0"]) for g in gates}
+    flax_params |= {f"h{g}": {"kernel": gru["recurrent"][:, gates[g]]} for g in gates}
+    flax_params["hn"]["bias"] = gru["recurrent_bias"]
     outputs, last = jax.jit(layer.apply)(params, inputs, hidden, reset)
     step = jax.jit(cell.apply)
     for t in range(LENGTH):
-        hidden, out = step({"params": theirs}, hidden, inputs[t])
+        hidden, out = step({"params": flax_params}, hidden, inputs[t])
         chex.assert_trees_all_close(outputs[t], out, atol=1e-5)
     chex.assert_trees_all_close(last, hidden, atol=1e-5)
 
 
-def layer_norm(x, own):
-    """`own` holds scale and bias, if the layer has them."""
-    return (x - x.mean()) / math.sqrt(x.var() + 1e-6) * np.asarray(own.get("scale", 1)) + np.asarray(own.get("bias", 0))
+def layer_norm(x, norm):
+    """`norm` holds scale and bias, if the layer has them."""
+    scale, bias = np.asarray(norm.get("scale", 1)), np.asarray(norm.get("bias", 0))
+    return (x - x.mean()) / math.sqrt(x.var() + 1e-6) * scale + bias
 
 
 @pytest.mark.parametrize("activation", ACTIVATE)
@@ -106,14 +107,14 @@ def test_mlp_against_numpy(activation, normed):
     params = shaken(jax.eval_shape(net.init, jax.random.key(0), inputs, (), reset))
     outputs, carry = jax.jit(net.apply)(params, inputs, (), reset)
     assert carry == ()
-    own, head = params["params"]["Trunk_0"], params["params"]["Dense_0"]
+    trunk, head = params["params"]["Trunk_0"], params["params"]["Dense_0"]
     for i in np.ndindex(SHAPE[:-1]):
         x = np.asarray(inputs[i])
-        x = layer_norm(x, own.get("LayerNorm_0", {})) if normed else x
+        x = layer_norm(x, trunk.get("LayerNorm_0", {})) if normed else x
         for layer in range(2):
-            x = x @ np.asarray(own[f"Dense_{layer}"]["kernel"]) + np.asarray(own[f"Dense_{layer}"]["bias"])
+            x = x @ np.asarray(trunk[f"Dense_{layer}"]["kernel"]) + np.asarray(trunk[f"Dense_{layer}"]["bias"])
             x = np.array([ACTIVATE[activation](float(entry)) for entry in x])
-            x = layer_norm(x, own.get(f"LayerNorm_{layer + 1}", {})) if normed else x
+            x = layer_norm(x, trunk.get(f"LayerNorm_{layer + 1}", {})) if normed else x
         expected = x @ np.asarray(head["kernel"]) + np.asarray(head["bias"])
         np.testing.assert_allclose(outputs[i], expected, rtol=1e-4, atol=1e-4)
 
@@ -193,13 +194,13 @@ def test_dense_layers_are_orthogonal(fresh_gru):
 
 
 def test_every_gate_begins_as_a_layer_of_its_own(fresh_gru):
-    own = fresh_gru["GRULayer_0"]
+    gru = fresh_gru["GRULayer_0"]
     bound = math.sqrt(6 / (12 + HIDDEN))
     for recurrent, kernel in zip(
-        *(np.split(x, 3, 1) for x in (own["recurrent"], own["Dense_0"]["kernel"])), strict=True
+        *(np.split(x, 3, 1) for x in (gru["recurrent"], gru["Dense_0"]["kernel"])), strict=True
     ):
         assert_orthogonal(recurrent, 1.0)
         assert 0.8 * bound < np.abs(kernel).max() <= bound
         assert abs(kernel.std() - bound / math.sqrt(3)) < 0.2 * bound
-    first, second, third = np.split(own["recurrent"], 3, axis=1)
+    first, second, third = np.split(gru["recurrent"], 3, axis=1)
     assert min(np.abs(first - second).max(), np.abs(second - third).max()) > 0.1
