@@ -308,3 +308,39 @@ def test_the_contract_fits_on_a_page():
 
     members = [name for name in vars(Environment) if not name.startswith("_")]
     assert len(members) <= MOST_MEMBERS, members
+
+
+PRONOUNS = {
+    *("told", "own", "one", "mine", "theirs", "ours", "it", "its", "itself", "them", "us"),
+    *("everything", "something", "thing", "what", "who", "which", "whose"),
+}
+PUBLISHED = {("jaxvrp/envs/flying_sidekicks/report.py", "who"), ("jaxvrp/orders/visits.py", "what")}
+"""Fields that stand in plans and in users' programs under these names."""
+
+
+def pronouns(text: str) -> Iterator[tuple[int, str]]:
+    """Line and name of each pronoun that a program assigns, takes as an argument or defines."""
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case (
+                ast.Name(id=name, ctx=ast.Store())
+                | ast.Attribute(attr=name, ctx=ast.Store())
+                | ast.arg(arg=name)
+                | ast.FunctionDef(name=name)
+                | ast.ClassDef(name=name)
+            ) if name in PRONOUNS:
+                yield node.lineno, name
+
+
+def test_no_name_is_a_pronoun():
+    """A name says what its value is, in the words of the field."""
+    found = []
+    for path in (path for top in (*TOPS, "docs", "notebooks", "tests") for path in sorted((ROOT / top).rglob("*.py"))):
+        where, names = path.relative_to(ROOT).as_posix(), pronouns(path.read_text(encoding="utf-8"))
+        found += [f"{where}:{line}: {name}" for line, name in names if (where, name) not in PUBLISHED]
+    assert not found, "\n".join(found)
+
+
+def test_a_pronoun_would_be_found():
+    text = "def own(it, *us):\n    one, self.told = it\nclass thing:\n    what: str\nother(which=own.its)"
+    assert set(pronouns(text)) == {(1, "own"), (1, "it"), (1, "us"), (2, "one"), (2, "told"), (3, "thing"), (4, "what")}

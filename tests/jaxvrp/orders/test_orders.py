@@ -154,8 +154,8 @@ def test_bad_fleets_are_refused_in_a_line(files, fleet, words):
 def test_the_fleet_says_what_plays(files):
     assert read_fleet(files()[1]).choice[0] == "dispatch"
     assert read_fleet(files(fleet=FLEET.replace("count: 2, ", ""))[1]).choice[0] == "vrpd_tw"
-    one = FLEET.replace("count: 2, ", "").replace("turnaround: 4", "from: depot")
-    assert read_fleet(files(fleet=one)[1]).choice == ("dispatch", "1 van and 3 drones start from a depot")
+    fleet = FLEET.replace("count: 2, ", "").replace("turnaround: 4", "from: depot")
+    assert read_fleet(files(fleet=fleet)[1]).choice == ("dispatch", "1 van and 3 drones start from a depot")
 
 
 def test_a_night_goes_on_after_midnight(files):
@@ -283,9 +283,9 @@ def test_bad_tables_of_streets_are_refused_in_a_line(files, tmp_path, table, wor
     assert words in str(refused.value) and "\n" not in str(refused.value)
 
 
-def geodesic(one, two):
+def geodesic(start, end):
     """Kilometres on the ellipsoid, by Vincenty's iteration (1975)."""
-    (a, l1), (b, l2) = np.radians(one), np.radians(two)
+    (a, l1), (b, l2) = np.radians(start), np.radians(end)
     u, v = (math.atan((1 - FLATTENING) * math.tan(each)) for each in (a, b))
     turn = wide = l2 - l1
     for _ in range(50):

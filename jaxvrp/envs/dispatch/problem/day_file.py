@@ -332,12 +332,12 @@ def _refuse_wrong_places(field: str, entries: Sequence[Mapping[str, Any]], place
             raise ValueError(f"{field}[{index}] has {'a' if depot is not None else 'no'} {place}; {remedy}")
 
 
-def _names(what: str, entries: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    names = [entry.get("id", f"{what}_{index}") for index, entry in enumerate(entries)]
+def _names(kind: str, entries: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    names = [entry.get("id", f"{kind}_{index}") for index, entry in enumerate(entries)]
     seen: dict[str, int] = {}
     for index, name in enumerate(names):
         if (first := seen.setdefault(name, index)) < index:
-            raise ValueError(f"{what}s[{index}].id: '{name}' is the id of {what}s[{first}], too; rename one")
+            raise ValueError(f"{kind}s[{index}].id: '{name}' is the id of {kind}s[{first}], too; rename one")
     return tuple(names)
 
 

@@ -111,12 +111,12 @@ def _trip(named: NamedDay, vehicle: int, legs: Sequence[Leg]) -> Iterator[Visit]
     is_drone, name = bool(day.is_drone[vehicle]), named.vehicles[vehicle]
     depot = (float(day.depot[0]), float(day.depot[1]))
 
-    def visit(what: str, who: str, place: Point, minute: float, **more: Any) -> Visit:
+    def visit(activity: str, stop: str, place: Point, minute: float, **more: Any) -> Visit:
         at = (place[0] + named.place[0], place[1] + named.place[1])
         degrees = named.earth.degrees(at) if named.earth else None
         moment = float(minute) + named.clock
         return Visit(
-            name, is_drone, what, who, at, moment, named.words(minute), degrees=degrees, unit=named.unit, **more
+            name, is_drone, activity, stop, at, moment, named.words(minute), degrees=degrees, unit=named.unit, **more
         )
 
     assert first.stop is not None
