@@ -146,16 +146,19 @@ class DrivenDay:
         """Minutes of all vehicles: to stops, home, and without a plan."""
         return float(self.report.travel.sum()) + sum(track.idle for track in self.tracks.values())
 
-    def kilometres(self, v: int) -> float | None:
-        """That vehicle v drives or flies in all; None where streets have no lengths."""
+    def kilometres(self, v: int, travel_distance: np.ndarray | None) -> float | None:
+        """That vehicle v drives or flies in all; None where streets have no lengths.
+
+        `travel_distance` is that of the problem: states have none.
+        """
         day = self.instance
         if day.travel_time is None or day.is_drone[v]:
             gaps = (math.dist(a, b) for (_, a), (_, b) in itertools.pairwise(self.tracks[v].points))
             return float(day.detour[v]) * math.fsum(gaps)
-        if day.travel_distance is None:
+        if travel_distance is None:
             return None
         places = [0, *(1 + leg.stop.request if leg.stop else 0 for leg in self.report.legs if leg.vehicle == v)]
-        return math.fsum(float(day.travel_distance[way]) for way in itertools.pairwise(places))
+        return math.fsum(float(travel_distance[way]) for way in itertools.pairwise(places))
 
     @property
     def rejected(self) -> list[int]:

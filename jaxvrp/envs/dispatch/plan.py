@@ -87,7 +87,7 @@ def _ways(named: NamedDay, day: DrivenDay) -> dict[str, str]:
     found = {}
     for verb, vehicles in fleets.items():
         minutes = sum(float(day.report.travel[v]) + day.tracks[v].idle for v in vehicles)
-        ways = [day.kilometres(v) for v in vehicles]
+        ways = [day.kilometres(v, named.instance.travel_distance) for v in vehicles]
         far = "" if None in ways else f", {number(math.fsum(way or 0.0 for way in ways))} km"
         if minutes or verb == "driven":
             found[verb] = f"{named.amount(minutes)}{far}"

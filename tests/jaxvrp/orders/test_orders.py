@@ -231,6 +231,7 @@ def test_vans_drive_along_the_streets_of_a_table(files, tmp_path):
     plan = problems.plan(day, jax.device_get(record_rows(env, player, rows, jax.random.key(0), 0)))
     ways = {visit["name"]: visit["way"] for visit in plan["visits"] if visit["what"] == "deliver"}
     assert ways == {"a": 2.0, "b": 2.5}
+    assert plan["totals"]["driven"].endswith(" min, 9.90 km")
     assert any(sheet.note == "2 stops, 9.9 km" for sheet in problems.sheets(day, plan))
 
 

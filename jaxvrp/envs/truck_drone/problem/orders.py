@@ -67,11 +67,13 @@ def _customer(stop: Stop) -> Customer:
 def visits_of(problem: CaseMap, plan: Mapping[str, Any]) -> Iterator[Visit]:
     """What the events of a plan come to for drivers: the van's has launches and landings, too."""
     customers = dict(zip(problem.names("customers"), problem.customers, strict=True))
+    named = {"start", *problem.names("nodes")}
     for event in plan["events"]:
         activity, is_drone = event["what"], event["who"] != problem.truck_name
         if activity == "wait":
             continue
         place = event["x"], event["y"]
+        where = event["where"] if event["where"] in named else "on the way"
         common: dict[str, Any] = {
             "place": place,
             "minute": event["end"],
@@ -79,9 +81,9 @@ def visits_of(problem: CaseMap, plan: Mapping[str, Any]) -> Iterator[Visit]:
             "degrees": problem.earth.degrees(place) if problem.earth else None,
         }
         if activity != "deliver":
-            yield Visit(event["who"], is_drone, activity, event["where"], **common)
+            yield Visit(event["who"], is_drone, activity, where, **common)
             if activity in ("launch", "board"):
-                yield Visit(problem.truck_name, False, f"{activity} {event['who']}", event["where"], **common)
+                yield Visit(problem.truck_name, False, f"{activity} {event['who']}", where, **common)
             continue
         name = event["customer"]
         window = " to ".join(map(problem.said, customers[name].window or ()))
