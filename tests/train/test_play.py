@@ -13,7 +13,7 @@ TINY = ["darp", "--env.num_nodes", "4", "--env.num_agents", "1"]
 
 
 def places(episode):
-    return np.array([node["position"] for node in episode["nodes"]])
+    return np.array([place["position"] for place in episode["story"]["places"]])
 
 
 @pytest.fixture(scope="module")

@@ -60,7 +60,7 @@ function actionsOf(card, agent) {
 }
 
 /** What stands in an entry of `steps` for an agent under a key; undefined if nothing does. */
-const told = (at, key, agent) => (at === null ? undefined : steps[at][key]?.[agent.role]?.[agent.index]);
+const entryAt = (at, key, agent) => (at === null ? undefined : steps[at][key]?.[agent.role]?.[agent.index]);
 
 const percent = (share) => (share > 0 && share < 0.005 ? "< 1 %" : `${Math.round(100 * share)} %`);
 
@@ -73,17 +73,17 @@ function choiceLine(card, agent) {
   const value = make("output", { "aria-live": "off", title: "the return that the critic expects from here on" }, line);
   const instead = make("p", { className: "instead", hidden: true }, card);
   return (at) => {
-    const action = told(at, "action", agent) ?? null;
-    const probability = told(at, "probability", agent);
-    const expected = told(at, "value", agent);
+    const action = entryAt(at, "action", agent) ?? null;
+    const probability = entryAt(at, "probability", agent);
+    const expected = entryAt(at, "value", agent);
     chosen.textContent = action === null ? "\u00a0" : names ? names[action] : numbersOf(action);
     chosen.classList.toggle("empty", action === null);
     chosen.classList.toggle("numbers", !names);
-    const forbidden = names && action !== null && told(at, "mask", agent)[action] === "0";
+    const forbidden = names && action !== null && entryAt(at, "mask", agent)[action] === "0";
     chosen.classList.toggle("forbidden", Boolean(forbidden));
-    odds.textContent = odds.title = probability ? oddsOf(probability, action, names, told(at, "mask", agent)) : "";
+    odds.textContent = odds.title = probability ? oddsOf(probability, action, names, entryAt(at, "mask", agent)) : "";
     value.textContent = expected === undefined ? "" : `value ${shown(expected)}`;
-    const words = forbidden ? `not allowed${whyOf(at, agent, action)}` : told(at, "instead", agent);
+    const words = forbidden ? `not allowed${whyOf(at, agent, action)}` : entryAt(at, "instead", agent);
     instead.hidden = !words;
     instead.textContent = words ?? "";
   };
@@ -103,7 +103,7 @@ function oddsOf(probability, action, names, mask) {
 }
 
 function whyOf(at, agent, action) {
-  const group = told(at, "why", agent)?.find(([, actions]) => actions.includes(action));
+  const group = entryAt(at, "why", agent)?.find(([, actions]) => actions.includes(action));
   return group ? `: ${group[0]}` : "";
 }
 
@@ -136,9 +136,9 @@ function actionLists(card, agent) {
     return { row, actions, chips };
   });
   return (at) => {
-    const mask = told(at, "mask", agent) ?? "";
-    const action = told(at, "action", agent);
-    const probability = told(at, "probability", agent);
+    const mask = entryAt(at, "mask", agent) ?? "";
+    const action = entryAt(at, "action", agent);
+    const probability = entryAt(at, "probability", agent);
     for (const { row, actions, chips } of rows) {
       chips.forEach((chip, place) => {
         const index = actions[place];
@@ -166,7 +166,7 @@ function maskedActions(card, agent) {
   const head = make("summary", {}, box);
   const list = make("ul", {}, box);
   return (at) => {
-    const groups = sameReasons(told(at, "why", agent) ?? []);
+    const groups = sameReasons(entryAt(at, "why", agent) ?? []);
     box.hidden = !groups.length;
     const count = groups.flatMap(({ cases }) => cases.flatMap(([, actions]) => actions)).length;
     const why = groups.length === 1 ? groups[0].text : `${groups.length} reasons`;
@@ -204,9 +204,9 @@ function listed(names, actions) {
   const chosen = new Set(actions);
   return families(names)
     .flatMap(({ label, stem, actions: family }) => {
-      const ours = family.filter((action) => chosen.has(action));
-      if (!label || !ours.length) return ours.map((action) => names[action]);
-      const ends = ours.map((action) => names[action].slice(stem.length));
+      const members = family.filter((action) => chosen.has(action));
+      if (!label || !members.length) return members.map((action) => names[action]);
+      const ends = members.map((action) => names[action].slice(stem.length));
       return [`${label} ${ends.every((end) => /^\d+$/.test(end)) ? ranges(ends.map(Number)) : ends.join(", ")}`];
     })
     .join(", ");

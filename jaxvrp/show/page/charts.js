@@ -202,14 +202,14 @@ function lineChart({ title, series, note, seek, zero = false, height = 96 }) {
   const left = 44;
   const ends = sharedScale(
     title,
-    series.flatMap((one) => one.values),
+    series.flatMap((curve) => curve.values),
   );
   return stepChart({
     title,
     left,
     height: () => height,
     seek,
-    legend: series.filter((one) => one.name).map(({ colour, name }) => [{ kind: "line", colour }, cut(name, 24)]),
+    legend: series.filter((curve) => curve.name).map(({ colour, name }) => [{ kind: "line", colour }, cut(name, 24)]),
     note: (at) => note(at ?? LAST),
     paint(svg, width, x) {
       const y = valueAxis(svg, ends, 6, height - 22, left, zero);
@@ -237,6 +237,6 @@ function valueChart(seek) {
     colour: cardOf(at)?.colour ?? colourOf(at),
     name,
   }));
-  const note = (at) => `mean ${shown(mean(series.map((one) => one.values[at])))}`;
+  const note = (at) => `mean ${shown(mean(series.map((curve) => curve.values[at])))}`;
   return [lineChart({ title: "Value: the return that the critic expects", seek, series, note })];
 }

@@ -73,7 +73,7 @@ function timeIn(each, time) {
 
 /** The player's time in a mode at the time of a pane. */
 function sharedTime(each, time, mode) {
-  const shared = modes.find((one) => one.id === mode);
+  const shared = modes.find((known) => known.id === mode);
   const clock = lerp(...spanOf(each, mode), time / (modeOf(each, mode).length || 1));
   return (shared.length * (clock - shared.span[0])) / (shared.span[1] - shared.span[0] || 1);
 }
@@ -84,7 +84,7 @@ function seekIn(each, time, mode = player.mode.id) {
 
 part("title").textContent = episodes[0].title;
 const notes = panes.map(noteOf).filter(Boolean);
-part("subtitle").textContent = [...episodes.map((one) => one.subtitle), ...notes].filter(Boolean).join(" · ");
+part("subtitle").textContent = [...episodes.map((episode) => episode.subtitle), ...notes].filter(Boolean).join(" · ");
 if (panes.length === 1) for (const [name, value] of panes[0].view.summary) describe(part("summary"), name, value);
 for (const [name, value] of Object.entries(episodes[0].config)) describe(part("config"), name, shown(value));
 for (const name of Object.keys(episodes[0].summary))
@@ -126,9 +126,9 @@ function listEvents() {
   part("happened").querySelector("summary").textContent = `Events: ${words.length}`;
   for (const event of words) {
     const button = make("button", { type: "button" }, make("li", {}, part("events")));
-    const who = panes.length > 1 ? `${event.pane.episode.player ?? event.pane.at + 1}: ` : "";
+    const prefix = panes.length > 1 ? `${event.pane.episode.player ?? event.pane.at + 1}: ` : "";
     enter(event.pane);
-    button.textContent = `${event.when ?? steps[event.at].step} · ${who}${event.text}`;
+    button.textContent = `${event.when ?? steps[event.at].step} · ${prefix}${event.text}`;
     button.addEventListener("click", () => seekIn(event.pane, event.at, "steps"));
     event.words = button.textContent;
   }
@@ -145,7 +145,7 @@ function leapToEvent(forwards) {
 
 /** Show a moment; playing goes on from there if it was playing. */
 function seek(time, mode = player.mode.id) {
-  player.mode = modes.find((one) => one.id === mode);
+  player.mode = modes.find((known) => known.id === mode);
   player.time = clamp(time, 0, player.mode.length);
   render();
   if (!player.playing) rememberMoment();
@@ -167,7 +167,7 @@ function rememberMoment() {
 /** Show the moment that the address names, if it names one. */
 function followAddress() {
   const [, mode = modes[0].id, at] = location.hash.match(/^#(?:(\w+)=)?(\d+)/) ?? [];
-  if (at !== undefined && modes.some((one) => one.id === mode)) seek(Number(at), mode);
+  if (at !== undefined && modes.some((known) => known.id === mode)) seek(Number(at), mode);
 }
 
 function render() {
@@ -195,17 +195,17 @@ function renderPane(each, time, mode) {
   each.view.draw(time, mode);
   if (each.shortfalls) each.shortfalls.hidden = time < modeOf(each, mode).length;
   each.cards.forEach((card) => card(time, mode));
-  each.charts.forEach((one) => one.move(one.clocked || mode === "steps" ? time : null, mode));
+  each.charts.forEach((chart) => chart.move(chart.clocked || mode === "steps" ? time : null, mode));
 }
 
 function timeText(time) {
   const longest = panes.reduce((a, b) => (b.episode.steps.length > a.episode.steps.length ? b : a));
   enter(longest);
-  const own = modeOf(longest, player.mode.id);
-  if (own.text) {
+  const mode = modeOf(longest, player.mode.id);
+  if (mode.text) {
     const [low, high] = spanOf(longest, player.mode.id);
     const clock = lerp(...player.mode.span, time / (player.mode.length || 1));
-    return own.text(((clock - low) / (high - low || 1)) * own.length);
+    return mode.text(((clock - low) / (high - low || 1)) * mode.length);
   }
   const now = steps[Math.min(Math.floor(time), LAST)].step;
   return `step ${now} of ${steps[LAST].step}`;
@@ -442,7 +442,7 @@ function layout() {
   panes.forEach(layoutMap);
   for (const each of panes) {
     enter(each);
-    each.charts.forEach((one) => one.layout());
+    each.charts.forEach((chart) => chart.layout());
   }
   part("zoom").hidden = !panes.some((each) => each.zooms);
   drawTicks();
