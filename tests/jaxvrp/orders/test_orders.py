@@ -205,6 +205,10 @@ def test_what_a_fleet_file_says_in_units_is_no_cause_for_a_warning(files):
     problems = registry.problems_of(jaxvrp.make("dispatch"))
     day, _ = problems.of_case(case(*files(near)))
     assert problems.inspect(day, None).warnings == ()
+    day, _ = problems.of_case(case(*files(near, FLEET.replace("range: 20", "range: 0.2"))))
+    assert (
+        problems.inspect(day, None).warnings[0].startswith("drones.range: no customer is within 0.2, the nearest needs")
+    )
     fast = FLEET.replace("speed: 30", "speed: 130")
     day, _ = problems.of_case(case(*files("id,lat,lon\na,48.101,14.2\n", fast)))  # 200 km away: 100 and 1 on the plane
     assert not any("latitude" in words for words in problems.inspect(day, None).warnings)

@@ -8,7 +8,7 @@ import numpy as np
 
 from jaxvrp.envs.dispatch.problem.day_file import NamedDay
 from jaxvrp.envs.dispatch.problem.instance import MINUTES_PER_HOUR, Instance, street_pace
-from jaxvrp.plausible import TINY, degrees, distant, extent, paces, slow
+from jaxvrp.plausible import TINY, degrees, distant, extent, out_of_reach, paces, slow
 from jaxvrp.problems import Inspection
 
 SHORTEST, LONGEST = 30.0, 7 * 24 * MINUTES_PER_HOUR
@@ -51,6 +51,11 @@ def _warnings(day: NamedDay, across: float, horizon: float) -> Iterator[str]:
         # A fleet file says km/h: there only few customers are near.
         compared = slow if day.addresses else paces
         yield from compared(speed, lambda pace: f"{pace * MINUTES_PER_HOUR:g} km/h", across, horizon, _minutes)
+    if day.addresses and instance.is_drone.any():
+        drone = int(instance.is_drone.argmax())
+        flight = float(instance.max_trip[drone] - instance.stop_time[drone]) * instance.speed[drone] / MINUTES_PER_HOUR
+        there_and_back = 2 * np.linalg.norm(instance.dropoff - instance.depot, axis=1)
+        yield from out_of_reach("drones.range", float(flight), there_and_back)
 
 
 def _mixed(instance: Instance) -> Iterator[str]:
