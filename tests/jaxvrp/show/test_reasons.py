@@ -330,13 +330,14 @@ def test_a_request_that_is_too_far_says_so():
 @pytest.mark.slow
 def test_customers_whom_nobody_could_serve_in_time():
     env, states, actions = dispatched()
-    episode = export_episode(from_states(env, episode_at(states, 0), episode_at(actions, 0)))
-    last = episode["steps"][-1]["step"]
+    states = episode_at(states, 0)
+    episode = export_episode(from_states(env, states, episode_at(actions, 0)))
+    last, instance = episode["steps"][-1]["step"], episode_at(states, 0).instance
     for entry in episode["shortfalls"]["entries"]:
-        customer = episode["customers"][int(entry["name"].removeprefix("customer "))]
-        closed = last - customer["window"][1]
+        number = int(entry["name"].removeprefix("customer "))
+        closed, known_from = last - int(instance.window_end[number]), int(instance.known_from[number])
         assert (f"window closed {closed} step" in entry["why"]) == (closed > 0)
-        assert (f"known from step {customer['known_from']} on" in entry["why"]) == (customer["known_from"] > 0)
+        assert (f"known from step {known_from} on" in entry["why"]) == (known_from > 0)
     assert episode["shortfalls"]["entries"], "else this test tells nothing"
 
 

@@ -82,7 +82,7 @@ def test_the_best_of_several_tries_is_the_one_that_is_kept(run, town, monkeypatc
     actor = file.players(file.folder.load("latest"), deterministic=False, temperature=1.0)["random"]
     monkeypatch.setattr(instance_file, "AT_ONCE", 2)
     played = file.play(actor, 7, 3)
-    both = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), file.files.instance(file.problem, file.env))
+    both = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), file.problems.instance(file.problem, file.env))
     play = jax.jit(
         lambda key: record_episodes(file.env, actor, both, key, lambda *step: step[-1].team_reward)[1].sum(axis=0)
     )
@@ -102,7 +102,8 @@ def test_the_page_has_the_names_of_the_map(run, town, tmp_path):
     replay.main(["--run", str(run), "--instance", str(town), "--out", str(tmp_path)])
     episode = json.loads((tmp_path / "episode_short day.json").read_text())
     assert [agent["name"] for agent in episode["agents"]] == ["van", "red", "blue"]
-    assert [customer["name"] for customer in episode["customers"]] == ["bakery", "farm", "doctor"]
+    places = episode["story"]["places"]
+    assert [place["name"] for place in places if place["kind"] == "customer"] == ["bakery", "farm", "doctor"]
     assert (episode["title"], episode["subtitle"]) == ("market town", "policy of update 1, most probable actions")
     assert "bakery" in (tmp_path / "episode_short day.html").read_text()
 
