@@ -637,3 +637,11 @@ def test_a_file_that_names_its_kind_gets_the_complaint_of_that_kind_alone(file_f
         UserError, match=rf"problem\.json is no problem that can be read \({kind}: [^;]+ is missing; give it\)$"
     ):
         solve.read_problems(path, None)
+
+
+@pytest.mark.parametrize("head", ["id,x,y", "lat,lon,kg"])
+def test_a_table_of_customers_asks_for_the_fleet(tmp_path, head):
+    path = tmp_path / "customers.csv"
+    path.write_text(f"{head}\n1,2,3\n")
+    with pytest.raises(UserError, match="is a table of customers; give the fleet, too: --fleet"):
+        solve.solve(path, seconds=0.1)

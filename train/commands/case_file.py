@@ -23,12 +23,19 @@ FLEET_HELP = "depot, day, vans and drones of the customers in a table or GeoJSON
 
 
 def fleet_is_missing(path: str | os.PathLike) -> str | None:
-    """The line that refuses a table of customers without a fleet; None if a file is none."""
+    """The line that refuses a table of customers without a fleet; None if a file is none.
+
+    Customers have names, or degrees: x and y alone are columns of other problems, too.
+    """
+    if Path(path).suffix.lower() not in TABLES:
+        return None
     try:
-        count = len(read_orders(path).orders) if Path(path).suffix.lower() in TABLES else 0
+        found = read_orders(path)
     except (OSError, ValueError):
         return None
-    return f"{path} is a table of customers; give the fleet, too: --fleet fleet.yaml" if count else None
+    if not found.is_degrees and all(order.name == order.where for order in found.orders):
+        return None
+    return f"{path} is a table of customers; give the fleet, too: --fleet fleet.yaml"
 
 
 def read_case(path: str | os.PathLike, fleet_path: str | os.PathLike) -> tuple[str, Any]:

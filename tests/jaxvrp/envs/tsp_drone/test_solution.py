@@ -72,7 +72,7 @@ def test_a_launch_at_the_depot_and_a_sortie_as_a_whole(instance):
     # As above, 4 + 2; 2; 1 + 6 + 2, of which the launch is no part of the sortie: 8.
     report = solution_report(instance, GOOD, strict=True)
     assert report.end.tolist() == [6, 8, 17]
-    assert [leg.leave for leg in report.ways.legs if leg.who == "drone"] == [0, 1.5, 9, 10]
+    assert [leg.leave for leg in report.ways.legs if leg.vehicle == "drone"] == [0, 1.5, 9, 10]
     shorter = solution_report(instance.replace(max_sortie=np.float64(7.9)), GOOD)
     assert shorter.violations["endurance"].first_node == 4 and shorter.summary() == "endurance 1 (first node 4)"
 
