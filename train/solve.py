@@ -127,11 +127,11 @@ class Solution:
     def write_page(self, path: str | os.PathLike) -> None:
         """Write one page, without other files, that plays the plan and has a sheet for each vehicle, to be printed."""
         problem, env = self.problem.problem, self.problem.env
-        episode = show.export_episode(self.episode, problem)
-        said = self.problem.problems.parameters(problem, env)  # the others are of instances that are drawn
+        exported = show.export_episode(self.episode, problem)
+        set_by_file = self.problem.problems.parameters(problem, env)  # the others are of instances that are drawn
         episode = {
-            **episode,
-            "config": {name: value for name, value in episode["config"].items() if name in said},
+            **exported,
+            "config": {name: value for name, value in exported["config"].items() if name in set_by_file},
             "is_plan": True,
             "subtitle": f"plan by {self.method}, feasible: {verdict(self)}",
         }

@@ -185,8 +185,7 @@ def _in_order(streets: StreetTable, orders: Orders, path: str | os.PathLike) -> 
         missing = next((name for name in customers if name not in known), None)
         wrong = f"and none of {missing}" if missing else f"and {len(names) - len(known)} others, not the depot alone"
         raise ValueError(
-            f"{path}: vans.matrix has a row of {next(iter(sorted(known)))}, {wrong}; name the depot and every customer "
-            "once, or none"
+            f"{path}: vans.matrix has a row of {min(known)}, {wrong}; name the depot and every customer once, or none"
         )
     return streets.at([*depot, *(names.index(name) for name in customers)])
 

@@ -114,7 +114,7 @@ def _contract_small(equation: str, left: jax.Array, right: jax.Array) -> jax.Arr
 
 def _sums_of_products(equation: str, left: jax.Array, right: jax.Array) -> jax.Array:
     """The sum is not along the last axis, where XLA gives each a warp of a GPU."""
-    of_left, of_right, out = re.split(",|->", equation)
+    of_left, of_right, out = _axes(equation)
     (summed,) = set(of_left) - set(out)
     axes = out[:2] + summed + out[2:]
 
@@ -125,6 +125,11 @@ def _sums_of_products(equation: str, left: jax.Array, right: jax.Array) -> jax.A
     return (placed(left, of_left) * placed(right, of_right)).sum(axis=2)
 
 
+def _axes(equation: str) -> list[str]:
+    """Of both arrays, and of what they make."""
+    return re.split(",|->", equation)
+
+
 def _contract_slopes(equation: str, kept: tuple[jax.Array, jax.Array], slope: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Of both arrays; on a CPU those of `jnp.einsum`, whose bits differ from those of other products."""
 
@@ -132,7 +137,7 @@ def _contract_slopes(equation: str, kept: tuple[jax.Array, jax.Array], slope: ja
         return jax.vjp(functools.partial(jnp.einsum, equation), left, right)[1](slope)
 
     def elsewhere(left: jax.Array, right: jax.Array, slope: jax.Array) -> tuple[jax.Array, jax.Array]:
-        of_left, of_right, out = re.split(",|->", equation)
+        of_left, of_right, out = _axes(equation)
         to_left = _sums_of_products(f"{out},{of_right}->{of_left}", slope, right)
         return to_left, _sums_of_products(f"{out},{of_left}->{of_right}", slope, left)
 

@@ -121,14 +121,13 @@ def _planned(env: Dispatch, instance: Instance, prepared: Prepared, best: Served
     nothing = {DISPATCHER: np.zeros((instance.max_requests, 1), np.int32)}
     if env.num_zones_each_way:
         nothing[DRIVER] = np.zeros((instance.max_requests, env.fleet_size), np.int32)
-    asked = follow(env, instance, nothing)
+    asked, stops = follow(env, instance, nothing), tuple(stops_of(prepared, best))
     return asked.replace(
-        states=PlannedDay(asked.states, tuple(stops_of(prepared, best))),
-        timesteps=_paid(env, asked.timesteps, prepared, best),
+        states=PlannedDay(asked.states, stops), timesteps=_paid(env, asked.timesteps, prepared, best, stops)
     )
 
 
-def _paid(env: Dispatch, asked: TimeStep, prepared: Prepared, best: Served) -> TimeStep:
+def _paid(env: Dispatch, asked: TimeStep, prepared: Prepared, best: Served, stops: tuple[Stop, ...]) -> TimeStep:
     """The timesteps `[L]` of a day on which all is rejected, with the reward of the plan at the end, and its metrics.
 
     Waits and delays are left out: they count from when a request was made.
@@ -136,7 +135,7 @@ def _paid(env: Dispatch, asked: TimeStep, prepared: Prepared, best: Served) -> T
     figures, count = _figures(prepared, best), float(prepared.num_requests)
     served = figures["served"]
     is_drone = np.asarray(prepared.fleet.is_drone)
-    by_drone = sum(1 for stop in stops_of(prepared, best) if is_drone[stop.vehicle] and not stop.is_pickup)
+    by_drone = sum(1 for stop in stops if is_drone[stop.vehicle] and not stop.is_pickup)
     metrics = {
         "requests": count,
         **figures,
