@@ -24,7 +24,7 @@ from benchmarks import measure
 from jaxvrp.envs.dispatch.baselines.known_day import search
 from jaxvrp.envs.dispatch.driven_day import PlannedDay
 from jaxvrp.envs.dispatch.env import Dispatch
-from jaxvrp.envs.dispatch.problem.instance import Instance, make_instance, minutes_on_trip
+from jaxvrp.envs.dispatch.problem.instance import Instance, make_instance, minutes_along
 from jaxvrp.envs.dispatch.problem.solution import Stop, solution_report
 from jaxvrp.io.command_line import Parser, UserError, positive
 from jaxvrp.io.messages import installing
@@ -78,8 +78,8 @@ def pyvrp(day: Instance, seconds: float, seed: int) -> tuple[Stop, ...]:
     from pyvrp import Client, Depot, Location, ProblemData, VehicleType, solve
     from pyvrp.stop import MaxRuntime
 
-    places = range(day.max_requests + 1)
-    between = np.array([[minutes_on_trip(day, 0, origin, target) for target in places] for origin in places])
+    places = [day.start_of(0), *(day.spot_of(request) for request in range(day.max_requests))]
+    between = np.array([[minutes_along(day, 0, origin, target) for target in places] for origin in places])
     minutes = np.ceil(between * PER_MINUTE).astype(np.int64)
     data = ProblemData(
         locations=[Location(0, 0) for _ in places],  # only drawings use coordinates

@@ -37,7 +37,10 @@ class Stop:
 
 @dataclasses.dataclass
 class Vehicle:
-    """Where and when it is free, its load then, where it goes without stops, and its stops."""
+    """Where and when it is free, its load then, where it goes without stops, and its stops.
+
+    Places are `f64[2]`; of rides along streets `f64[3]`, with their row of the matrix.
+    """
 
     place: np.ndarray
     free: float
@@ -77,6 +80,7 @@ class NumpyDispatch:
         self.day = instance
         self.max_stops, self.zones, self.travel_price = max_stops, zones, travel_price
         self.trips = instance.depot is not None
+        self.turns_at_places = instance.travel_time is not None and not self.trips
         self.slack = SLACK["trips" if self.trips else "rides"] * float(instance.horizon)
         self.num_vehicles = len(instance.capacity)
         self.num_requests = int(np.count_nonzero(instance.load))
@@ -94,7 +98,7 @@ class NumpyDispatch:
             self._advance(self.now)
 
     def _at_start(self, v: int) -> Vehicle:
-        place = np.asarray(self.day.depot if self.trips else self.day.start[v], float)
+        place = np.asarray(self.day.depot, float) if self.trips else self._with_row(self.day.start[v], v)
         return Vehicle(place, 0.0, 0, place, [])
 
     @property
@@ -111,7 +115,12 @@ class NumpyDispatch:
     # --- plans ------------------------------------------------------------------------------------------------------
 
     def _place(self, stop: Stop) -> np.ndarray:
-        return np.asarray(self.day.pickup[stop.request] if stop.is_pickup else self.day.dropoff[stop.request], float)
+        first = self.num_vehicles + (0 if stop.is_pickup else len(self.day.load))
+        places = self.day.pickup if stop.is_pickup else self.day.dropoff
+        return self._with_row(places[stop.request], first + stop.request)
+
+    def _with_row(self, place: np.ndarray, row: int) -> np.ndarray:
+        return np.array([*place, row] if self.turns_at_places else place, float)
 
     def _window(self, stop: Stop) -> tuple[float, float]:
         end = "pickup" if stop.is_pickup else "dropoff"
@@ -125,16 +134,41 @@ class NumpyDispatch:
         return max(float(self.day.arrival[request]), float(self.day.pickup_earliest[request]))
 
     def _way(self, v: int, a: np.ndarray, b: np.ndarray) -> float:
-        return float(np.hypot(*(a - b))) * float(self.pace[v])
+        """Straight."""
+        return float(np.hypot(*(a[:2] - b[:2]))) * float(self.pace[v])
+
+    def _ride_way(self, v: int, a: np.ndarray, b: np.ndarray) -> float:
+        """Minutes of a vehicle without a depot between places."""
+        if not self.turns_at_places:
+            return self._way(v, a, b)
+        return float(self.day.travel_time[int(a[2]), int(b[2])])
 
     def _street_pace(self) -> float:
         """Minutes for a straight kilometre, on average of all ways along streets."""
-        minutes = kilometres = 0.0
-        ends = [None, *(Stop(request, False) for request in range(self.num_requests))]
-        for a, b in itertools.product(ends, ends):
-            minutes += self._street(a, b)
-            kilometres += float(np.hypot(*(self._end(a) - self._end(b))))
+        ways = self._trip_ways() if self.trips else self._ride_ways()
+        minutes, kilometres = (math.fsum(each) for each in zip(*ways, strict=True))
         return minutes / kilometres if kilometres else 0.0
+
+    def _trip_ways(self) -> list[tuple[float, float]]:
+        """Minutes and straight kilometres of all ways between stops and the depot."""
+        ends = [None, *(Stop(request, False) for request in range(self.num_requests))]
+        return [
+            (self._street(a, b), float(np.hypot(*(self._end(a) - self._end(b)))))
+            for a, b in itertools.product(ends, ends)
+        ]
+
+    def _ride_ways(self) -> list[tuple[float, float]]:
+        """The same of all ways between starts, pickups and drop-offs."""
+        places = self._known_places(self.num_requests)
+        return [
+            (self._ride_way(0, a, b), float(np.hypot(*(a[:2] - b[:2])))) for a, b in itertools.product(places, places)
+        ]
+
+    def _known_places(self, requests: int) -> list[np.ndarray]:
+        """Where vehicles start, and where so many requests begin and end."""
+        stops = [Stop(request, is_pickup) for request in range(requests) for is_pickup in (True, False)]
+        vehicles = np.flatnonzero(self.day.capacity).tolist()
+        return [self._with_row(self.day.start[v], v) for v in vehicles] + [self._place(stop) for stop in stops]
 
     def _end(self, stop: Stop | None) -> np.ndarray:
         """Where a stop is; the depot for None."""
@@ -175,7 +209,7 @@ class NumpyDispatch:
     def _ride(self, v: int, stops: list[Stop]) -> tuple[list[Served], float]:
         time, here, travel, served = self.vehicles[v].free, self.vehicles[v].place, 0.0, []
         for stop in stops:
-            way = self._way(v, here, self._place(stop))
+            way = self._ride_way(v, here, self._place(stop))
             here, travel = self._place(stop), travel + way
             start = max(self._window(stop)[0], time + way)
             served.append(Served(v, stop, start, time, math.inf))
@@ -275,16 +309,23 @@ class NumpyDispatch:
             vehicle.stops = vehicle.stops[len(trip) :]
 
     def _wait(self, v: int, until: float) -> None:
-        """Until then without a plan: on the way to the goal, or waiting."""
+        """Until then without a plan: on the way to the goal, or waiting; along streets, it does not turn on its way."""
         vehicle = self.vehicles[v]
         if until <= vehicle.free:
             return
-        way = self._way(v, vehicle.place, vehicle.goal)
+        way = self._way_to_goal(v)
+        if self.turns_at_places:
+            vehicle.place, vehicle.free = vehicle.goal, max(vehicle.free + way, until)
+            self.travel[v] += way
+            return
         driven = min(way, until - vehicle.free)
         if way > 0:
             vehicle.place = vehicle.place + driven / way * (vehicle.goal - vehicle.place)
         self.travel[v] += driven
         vehicle.free = until
+
+    def _way_to_goal(self, v: int) -> float:
+        return self._ride_way(v, self.vehicles[v].place, self.vehicles[v].goal)
 
     # --- decisions --------------------------------------------------------------------------------------------------
 
@@ -308,6 +349,14 @@ class NumpyDispatch:
         cell = np.array([zone % self.zones, zone // self.zones])
         return least + (cell + 0.5) / self.zones * (most - least)
 
+    def _waiting_place(self, zone: int) -> np.ndarray:
+        """Where vehicles that are sent to a zone wait: in its middle; along streets at the nearest place known."""
+        middle = self.middle(zone)
+        if self.day.travel_time is None:
+            return middle
+        known = self._known_places(self.step_number + 1)
+        return min(known, key=lambda place: float(np.hypot(*(place[:2] - middle))))
+
     def step(self, choice: int, zones: np.ndarray | None = None) -> float:
         """The reward of a decision on the request at hand, and of where drivers go."""
         if self.done:
@@ -329,7 +378,7 @@ class NumpyDispatch:
             if not legal and self.day.capacity[v] > 0:
                 self.invalid_actions += 1
             if legal and zone > 0 and was_idle[v] and not self.vehicles[v].stops:
-                self.vehicles[v].goal = self.middle(zone - 1)
+                self.vehicles[v].goal = self._waiting_place(zone - 1)
         self.value += gained
         self.step_number += 1
         if not self.done:
@@ -369,14 +418,14 @@ class NumpyDispatch:
         request = entry.stop.request
         if self.trips:
             return entry.start - self._released(request)
-        direct = self._way(entry.vehicle, *(np.asarray(p[request], float) for p in (self.day.pickup, self.day.dropoff)))
+        direct = self._ride_way(entry.vehicle, *(self._place(Stop(request, end)) for end in (True, False)))
         return entry.start - float(self.day.arrival[request]) - direct
 
     # --- what is seen -----------------------------------------------------------------------------------------------
 
     def _here(self, place: np.ndarray) -> np.ndarray:
         least, most = np.asarray(self.day.area, float)
-        return (np.asarray(place, float) - (least + most) / 2) / self._extent
+        return (np.asarray(place, float)[:2] - (least + most) / 2) / self._extent
 
     @property
     def _extent(self) -> float:
@@ -440,7 +489,8 @@ class NumpyDispatch:
     def zone_of(self, place: np.ndarray) -> int:
         """The zone that a place is in; the nearest one outside of the area."""
         least, most = np.asarray(self.day.area, float)
-        cell = np.clip(np.floor((np.asarray(place, float) - least) / (most - least) * self.zones), 0, self.zones - 1)
+        share = (np.asarray(place, float)[:2] - least) / (most - least)
+        cell = np.clip(np.floor(share * self.zones), 0, self.zones - 1)
         return int(cell[0] + self.zones * cell[1])
 
     def _plan_end(self, v: int) -> tuple[np.ndarray, float]:
@@ -480,7 +530,9 @@ class NumpyDispatch:
 
     def _least(self) -> int | None:
         """The vehicle with the least added travel for the request at hand, the first of several; None for none."""
-        return min([(offer.added, v) for v, offer in enumerate(self.offers()) if offer], default=(0.0, None))[1]
+        # Rounded: vehicles that wait at one place add the same.
+        added = [(round(offer.added, 6), v) for v, offer in enumerate(self.offers()) if offer]
+        return min(added, default=(0.0, None))[1]
 
     def _roving(self, v: int) -> list[float]:
         (place, end), offer, soon = self._plan_end(v), self.offers()[v], SOON * float(self.day.horizon)
@@ -624,7 +676,7 @@ class NumpyNoisyDispatch(NumpyDispatch):
                     break
                 self._begin_trip(v, loaded, count)
                 continue
-            leg = self._take(v, free, self._way(v, vehicle.place, self._place(vehicle.stops[0])))
+            leg = self._take(v, free, self._ride_way(v, vehicle.place, self._place(vehicle.stops[0])))
             if free >= until and max(leg.end, self._window(vehicle.stops[0])[0]) > until:
                 break
             stop = vehicle.stops.pop(0)
@@ -672,11 +724,13 @@ class NumpyNoisyDispatch(NumpyDispatch):
         vehicle = self.vehicles[v]
         if self.out[v] or until <= vehicle.free:
             return
-        before, self.pace = float(self.travel[v]), self.pace / self.planned
+        before = float(self.travel[v])
         super()._wait(v, until)
-        self.pace = self.pace * self.planned
         self.drifted[v] += float(self.travel[v]) - before
-        self.really_free[v] = until
+        self.really_free[v] = vehicle.free
+
+    def _way_to_goal(self, v: int) -> float:
+        return super()._way_to_goal(v) / self.planned
 
     # --- decisions --------------------------------------------------------------------------------------------------
 
@@ -745,8 +799,8 @@ class NumpyNoisyDispatch(NumpyDispatch):
         request = entry.stop.request
         if self.trips:
             return entry.start - self._released(request)
-        way = np.asarray(self.day.pickup[request], float) - np.asarray(self.day.dropoff[request], float)
-        mean = float(np.hypot(*way)) * float(self.pace[entry.vehicle]) / self.planned
+        ends = (self._place(Stop(request, end)) for end in (True, False))
+        mean = self._ride_way(entry.vehicle, *ends) / self.planned
         return entry.start - float(self.day.arrival[request]) - mean
 
 

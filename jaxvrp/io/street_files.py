@@ -37,6 +37,26 @@ class StreetTable(NamedTuple):
         names = tuple(self.names[row] for row in rows) if self.names else ()
         return StreetTable(self.seconds[index], None if metres is None else metres[index], names)
 
+    def in_order(self, customers: Sequence[str], where: str) -> StreetTable:
+        """The table with its rows in the order of the customers, after the depot; as it is, if it names none of them.
+
+        Raises:
+            ValueError: it names some of them; one line, `where` before it.
+        """
+        names, known = list(self.names), set(customers) & set(self.names)
+        if not known:
+            return self
+        depot = [row for row, name in enumerate(names) if name not in known]
+        if len(known) < len(customers) or len(depot) != 1 or len(names) != len(customers) + 1:
+            missing = next((name for name in customers if name not in known), None)
+            wrong = (
+                f"and none of {missing}" if missing else f"and {len(names) - len(known)} others, not the depot alone"
+            )
+            raise ValueError(
+                f"{where} has a row of {min(known)}, {wrong}; name the depot and every customer once, or none"
+            )
+        return self.at([*depot, *(names.index(name) for name in customers)])
+
 
 def read_streets(path: str | os.PathLike, profile: str = "car", size: int | None = None) -> StreetTable:
     """The table of a file, by its ending.

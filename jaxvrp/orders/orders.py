@@ -130,6 +130,7 @@ class Case:
         depot: kilometres.
         stops: the customers.
         earth: of the plane; None if places were given in kilometres.
+        cut: customers whose window reaches beyond the day, of which the rest does not count.
     """
 
     title: str
@@ -137,6 +138,7 @@ class Case:
     depot: Point
     stops: tuple[Stop, ...]
     earth: Earth | None
+    cut: tuple[str, ...] = ()
 
 
 def case_of(orders: Orders, fleet: Fleet) -> Case:
@@ -145,7 +147,9 @@ def case_of(orders: Orders, fleet: Fleet) -> Case:
     Raises:
         ValueError: they do not fit together; one line that names the file and the place in it.
     """
-    fleet = dataclasses.replace(fleet, streets=fleet.streets and _in_order(fleet.streets, orders, fleet.path))
+    customers = [order.name for order in orders.orders]
+    streets = fleet.streets and fleet.streets.in_order(customers, f"{fleet.path}: vans.matrix")
+    fleet = dataclasses.replace(fleet, streets=streets)
     count, rows = len(orders.orders), len(fleet.streets.seconds) if fleet.streets else None
     if rows not in (None, count + 1):
         raise ValueError(
@@ -167,27 +171,14 @@ def case_of(orders: Orders, fleet: Fleet) -> Case:
         flat = given
     places = [(float(x), float(y)) for x, y in flat]
     stops = [_stop(orders, order, place, fleet) for order, place in zip(orders.orders, places[1:], strict=True)]
-    return Case(os.path.basename(orders.path), fleet, places[0], tuple(stops), earth)
+    cut = tuple(order.name for order in orders.orders if _reaches_beyond(order, fleet))
+    return Case(os.path.basename(orders.path), fleet, places[0], tuple(stops), earth, cut)
 
 
-def _in_order(streets: StreetTable, orders: Orders, path: str | os.PathLike) -> StreetTable:
-    """The table with its rows in the order of the customers, after the depot, if it names them.
-
-    Raises:
-        ValueError: it names some of them; one line.
-    """
-    names, customers = list(streets.names), [order.name for order in orders.orders]
-    known = set(customers) & set(names)
-    if not known:
-        return streets
-    depot = [row for row, name in enumerate(names) if name not in known]
-    if len(known) < len(customers) or len(depot) != 1 or len(names) != len(customers) + 1:
-        missing = next((name for name in customers if name not in known), None)
-        wrong = f"and none of {missing}" if missing else f"and {len(names) - len(known)} others, not the depot alone"
-        raise ValueError(
-            f"{path}: vans.matrix has a row of {min(known)}, {wrong}; name the depot and every customer once, or none"
-        )
-    return streets.at([*depot, *(names.index(name) for name in customers)])
+def _reaches_beyond(order: Order, fleet: Fleet) -> bool:
+    """Whether the window of an order begins before the day, or ends after it."""
+    earliest, latest = (_minutes(value, fleet) for value in (order.earliest, order.latest))
+    return (earliest or 0.0) < 0 or (latest or 0.0) > fleet.horizon
 
 
 def _stop(orders: Orders, order: Order, place: Point, fleet: Fleet) -> Stop:

@@ -128,18 +128,9 @@ class Tour:
         return flat, earth
 
     @property
-    def seconds(self) -> np.ndarray:
-        """`f64[n + 1, n + 1]`, from the depot and each task to each."""
-        return self._of_tasks(self.streets.seconds)
-
-    @property
-    def metres(self) -> np.ndarray | None:
-        """Likewise, if they are known."""
-        return None if self.streets.metres is None else self._of_tasks(self.streets.metres)
-
-    def _of_tasks(self, matrix: np.ndarray) -> np.ndarray:
-        rows = [self.depot.row, *(task.row for task in self.tasks)]
-        return matrix[np.ix_(rows, rows)]
+    def ways(self) -> StreetTable:
+        """From the depot and each task to each."""
+        return self.streets.at([self.depot.row, *(task.row for task in self.tasks)])
 
 
 def is_vroom(content: Any) -> bool:

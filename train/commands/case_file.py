@@ -9,7 +9,7 @@ from typing import Any
 import jaxvrp
 from jaxvrp import registry
 from jaxvrp.io.command_line import UserError
-from jaxvrp.io.messages import printable, warn
+from jaxvrp.io.messages import few, printable, warn
 from jaxvrp.orders.fields import ignored_words
 from jaxvrp.orders.fleet_file import read_fleet
 from jaxvrp.orders.orders import case_of
@@ -58,6 +58,9 @@ def read_case(path: str | os.PathLike, fleet_path: str | os.PathLike) -> tuple[s
     times = (time for order in orders.orders for time in (order.earliest, order.latest, order.known))
     if any(isinstance(time, float) for time in times):
         notes = [*notes, f"numbers that say times are minutes since {fleet.clock.shown(0)}, when the fleet starts"]
+    if case.cut:
+        day = f"{fleet.clock.shown(0)} to {fleet.clock.shown(fleet.horizon)}"
+        notes = [*notes, f"windows reach beyond the day, {day}, and only what lies in it counts: {few(case.cut)}"]
     print(printable(f"{len(case.stops)} customers, played in {name}, as {why}"))
     for note in (*notes, ignored_words(orders.ignored)):
         if note:

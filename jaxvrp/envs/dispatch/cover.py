@@ -34,7 +34,7 @@ def plan_ends(state: State) -> tuple[jax.Array, jax.Array]:
     last, end = (at_position(plans.num_stops - 1, values) for values in (plans.stops[:2], plans.start))
     has_plan = plans.num_stops > 0
     end = jnp.where(has_plan, end + state.prepared.fleet.stop_time, plans.free)
-    return jnp.where(has_plan, last, plans.goal), jnp.maximum(end - state.now, 0.0)
+    return jnp.where(has_plan, last, plans.goal[:2]), jnp.maximum(end - state.now, 0.0)
 
 
 def nearness(state: State, minutes: jax.Array) -> jax.Array:
@@ -91,6 +91,7 @@ def target(state: State) -> jax.Array:
     """`i32[]`, 1 + the zone that needs the spare vehicle enough more than the one where it waits; 0 for none."""
     number = spare(state)
     place, goal, pace = (_of(number, values) for values in (state.plans.place, state.plans.goal, state.prepared.pace))
+    place, goal = place[:2], goal[:2]
     price = WAY / minute_of(state.prepared.fleet)
     near = nearness(state, distance(goal[:, None], middles(state)) * pace)
     worth = need(demand(state), cover(state) - near) - price * distance(place[:, None], middles(state)) * pace

@@ -14,8 +14,8 @@ import numpy as np
 from flax import struct
 
 from jaxvrp.envs.dispatch.env import DISPATCHER, Dispatch, decide, prepared_day
-from jaxvrp.envs.dispatch.problem.instance import Instance, minutes_between
-from jaxvrp.envs.dispatch.problem.solution import Leg, Report, Stop, place_of, solution_report
+from jaxvrp.envs.dispatch.problem.instance import Instance, Spot, minutes_along, pad
+from jaxvrp.envs.dispatch.problem.solution import Leg, Report, Stop, solution_report, spot_of
 from jaxvrp.envs.dispatch.routes.noisy_drive import begun_until, drive
 from jaxvrp.envs.dispatch.routes.plans import LOAD, REQUEST, begun_by, leaves, minutes_of_all, places_of
 from jaxvrp.envs.dispatch.routes.schedule import positions
@@ -101,11 +101,13 @@ class Track:
 
     Attributes:
         points: `(time, place f64[2])`, ascending: it goes straight from each place to the next.
+        rows: of these places in `Instance.travel_time`; -1 on the way.
         loads: `(from when, load)`.
         idle: minutes that it drove without a plan.
     """
 
     points: tuple[tuple[float, np.ndarray], ...]
+    rows: tuple[int, ...]
     loads: tuple[tuple[float, int], ...]
     idle: float
 
@@ -146,19 +148,16 @@ class DrivenDay:
         """Minutes of all vehicles: to stops, home, and without a plan."""
         return float(self.report.travel.sum()) + sum(track.idle for track in self.tracks.values())
 
-    def kilometres(self, v: int, travel_distance: np.ndarray | None) -> float | None:
-        """That vehicle v drives or flies in all; None where streets have no lengths.
-
-        `travel_distance` is that of the problem: states have none.
-        """
+    def kilometres(self, v: int, problem: Instance) -> float | None:
+        """That vehicle v drives or flies in all; None where streets have no lengths, which states have not."""
         day = self.instance
         if day.travel_time is None or day.is_drone[v]:
             gaps = (math.dist(a, b) for (_, a), (_, b) in itertools.pairwise(self.tracks[v].points))
             return float(day.detour[v]) * math.fsum(gaps)
-        if travel_distance is None:
+        ways = pad(problem, day.max_requests, day.num_vehicles).travel_distance
+        if ways is None:
             return None
-        places = [0, *(1 + leg.stop.request if leg.stop else 0 for leg in self.report.legs if leg.vehicle == v)]
-        return math.fsum(float(travel_distance[way]) for way in itertools.pairwise(places))
+        return math.fsum(float(ways[way]) for way in itertools.pairwise(self.tracks[v].rows))
 
     @property
     def rejected(self) -> list[int]:
@@ -173,12 +172,18 @@ def driven_day(env: Dispatch, states: State | PlannedDay) -> DrivenDay:
     instance = jax.tree.map(lambda leaf: np.asarray(leaf[0]), states.prepared.instance)
     report = solution_report(instance, list(stops), factors=leg_factors(env, instance))
     vehicles = tuple(np.flatnonzero(instance.capacity).tolist())
-    is_idle = np.asarray(jax.vmap(idle)(states))
-    tracks = {}
+    is_idle, tracks = np.asarray(jax.vmap(idle)(states)), {}
+    place = np.asarray(states.plans.place, float)
+
+    def waits(v: int) -> Course:
+        if instance.travel_time is not None:  # also who is on the way to a zone is free at a place
+            spots = (Spot(here[:2], int(here[2])) for here in place[..., v])
+            return [(float(time), spot) for time, spot in zip(states.plans.free[:, v], spots, strict=True)]
+        return [(float(states.now[at]), Spot(place[at, :, v])) for at in _at(is_idle[:, v])]
+
     for v in vehicles:
         legs = [leg for leg in report.legs if leg.vehicle == v]
-        waits = [(float(states.now[at]), np.asarray(states.plans.place[at, :, v], float)) for at in _at(is_idle[:, v])]
-        tracks[v] = _ride(instance, v, legs, waits) if instance.depot is None else _trips(instance, v, legs)
+        tracks[v] = _trips(instance, v, legs) if instance.depot is not None else _ride(instance, v, legs, waits(v))
     begun = {stop.request: stop.departs if instance.depot is not None else stop.start for stop in reversed(stops)}
     begun |= {stop.request: stop.start for stop in stops if stop.is_pickup}
     return DrivenDay(
@@ -199,47 +204,51 @@ def _at(condition: np.ndarray) -> list[int]:
     return np.flatnonzero(condition).tolist()
 
 
-Points = list[tuple[float, np.ndarray]]
+Course = list[tuple[float, Spot]]
+"""When a vehicle was where, ascending."""
 
 
-def _ride(instance: Instance, v: int, legs: Sequence[Leg], waits: Points) -> Track:
+def _ride(instance: Instance, v: int, legs: Sequence[Leg], waits: Course) -> Track:
     """The track of a vehicle without a depot: also where it was at each decision while it had no plan."""
-    points, loads, idle = [(0.0, np.asarray(instance.start[v], float))], [(0.0, 0)], 0.0
+    course: Course = [(0.0, instance.start_of(v))]
+    loads, idle = [(0.0, 0)], 0.0
 
     def wait(until: float) -> float:
         """Go where it was meanwhile; the minutes that it drove."""
-        passed = [points[-1], *(point for point in waits if points[-1][0] <= point[0] <= until)]
-        points.extend(passed[1:])
-        return sum(minutes_between(instance, v, a, b) for (_, a), (_, b) in itertools.pairwise(passed))
+        passed = [course[-1], *(point for point in waits if course[-1][0] <= point[0] <= until)]
+        course.extend(passed[1:])
+        return sum(minutes_along(instance, v, a, b) for (_, a), (_, b) in itertools.pairwise(passed))
 
     for leg in legs:
         assert leg.stop is not None
         idle += wait(leg.stop.departs)
-        place = place_of(instance, leg.stop).astype(float)
-        points += [(leg.stop.departs, points[-1][1]), (leg.arrival, place), (leg.ended, place)]
+        there = spot_of(instance, leg.stop)
+        course += [(leg.stop.departs, course[-1][1]), (leg.arrival, there), (leg.ended, there)]
         loads.append((leg.stop.start, leg.load))
     idle += wait(np.inf)
-    return _track(points, loads, idle)
+    return _track(course, loads, idle)
 
 
 def _trips(instance: Instance, v: int, legs: Sequence[Leg]) -> Track:
     """The track of a vehicle with a depot."""
-    depot = np.asarray(instance.depot, float)
-    points, loads, is_home = [(0.0, depot)], [(0.0, 0)], True
+    depot = instance.start_of(v)
+    course: Course = [(0.0, depot)]
+    loads, is_home = [(0.0, 0)], True
     for leg in legs:
         if is_home and leg.stop is not None:
-            points += [(leg.stop.departs, depot), (leg.leaves, depot)]
+            course += [(leg.stop.departs, depot), (leg.leaves, depot)]
             loads.append((leg.stop.departs, leg.load_before))
         is_home = leg.stop is None
         if leg.stop is None:
-            points.append((leg.arrival, depot))
+            course.append((leg.arrival, depot))
             continue
-        place = place_of(instance, leg.stop).astype(float)
-        points += [(leg.arrival, place), (leg.ended, place)]
+        there = spot_of(instance, leg.stop)
+        course += [(leg.arrival, there), (leg.ended, there)]
         loads.append((leg.stop.start, leg.load))
-    return _track(points, loads, 0.0)
+    return _track(course, loads, 0.0)
 
 
-def _track(points: Points, loads: list[tuple[float, int]], idle: float) -> Track:
-    times = np.maximum.accumulate([time for time, _ in points]).tolist()
-    return Track(tuple(zip(times, (place for _, place in points), strict=True)), tuple(loads), idle)
+def _track(course: Course, loads: list[tuple[float, int]], idle: float) -> Track:
+    times = np.maximum.accumulate([time for time, _ in course]).tolist()
+    places = (np.asarray(spot.place, float) for _, spot in course)
+    return Track(tuple(zip(times, places, strict=True)), tuple(spot.row for _, spot in course), tuple(loads), idle)

@@ -16,7 +16,7 @@ from jaxvrp.envs.dispatch.problem.instance import Instance, as_float32, pad, wit
 from jaxvrp.envs.dispatch.routes.plans import Plans, Prepared, prepare
 from jaxvrp.envs.dispatch.routes.replan import replan
 from jaxvrp.envs.dispatch.rules import State
-from jaxvrp.io.streets import MATRIX
+from jaxvrp.io.streets import MATRIX, STRAIGHT, TRAVEL
 from jaxvrp.spaces import Box, ByKind, ByRole, Discrete, EntityKind, Feature, Pointer, Role
 
 DISPATCHER = "dispatcher"
@@ -70,6 +70,9 @@ class Dispatch(Environment):
         0.5, minimum=0.01, maximum=0.99, help="with noise, plans are made with this quantile of each leg's time"
     )
     late_price: float = fields.parameter(0.0, minimum=0.0, help="price of a minute after a deadline", unit="value")
+    travel: str = fields.choice(
+        STRAIGHT, TRAVEL, help="vehicles drive straight, or along streets, by a matrix of the instance"
+    )
     expected_requests: float = fields.parameter(300.0, above=0.0, help="mean number of requests of a generated day")
 
     scenario: ClassVar[str]
@@ -92,7 +95,7 @@ class Dispatch(Environment):
     @property
     def has_streets(self) -> bool:
         """Whether vehicles that are no drones drive along the streets of a matrix; else all travel straight."""
-        return False
+        return self.travel == MATRIX
 
     @property
     def _kinds(self) -> tuple[EntityKind, ...]:
@@ -233,8 +236,8 @@ def prepared_day(env: Dispatch, instance: Instance) -> Prepared:
     """A day, padded to the sizes of an environment, and what follows from it."""
     if instance.travel_time is not None and not env.has_streets:
         raise ValueError(f"the day has travel_time, and vehicles drive straight; make it with travel='{MATRIX}'")
-    day = as_float32(instance)
-    padded = pad(with_streets(day) if env.has_streets else day, env.max_requests, env.fleet_size)
+    day = as_float32(with_streets(instance) if env.has_streets else instance)
+    padded = pad(day, env.max_requests, env.fleet_size)
     return prepare(padded, env.travel_noise, env.reserve)
 
 

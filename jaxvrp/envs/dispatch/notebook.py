@@ -20,13 +20,13 @@ def draw_state(state: State) -> str | None:
     if instance.depot is not None:
         still.mark(instance.depot, "square", stills.INK, size=7)
     for v in np.flatnonzero(instance.capacity).tolist():
-        colour, here = stills.agent_colour(v), plans.place[:, v]
+        colour, here = stills.agent_colour(v), plans.place[:2, v]
         for k in np.flatnonzero(np.isfinite(plans.start[v])).tolist():
             there = plans.stops[:2, v, k]
             still.line(here, there, colour)
             still.mark(there, "up" if plans.stops[LOAD, v, k] > 0 else "down", colour, size=4)
             here = there
-        still.mark(plans.place[:, v], "circle", colour, filled=False, size=8)
+        still.mark(plans.place[:2, v], "circle", colour, filled=False, size=8)
     words = f"{state.totals.served:.0f} of {state.step} requests accepted"
     if not state.done:
         request = int(state.step)

@@ -142,8 +142,8 @@ class _Scales:
         self.vehicles = jnp.maximum(jnp.sum(state.prepared.capacity > 0, dtype=jnp.float32), 1.0)
 
     def place(self, place: jax.Array) -> jax.Array:
-        """`f32[2, ...]`, from the middle of the area."""
-        return (place - self.middle.reshape(2, *[1] * (place.ndim - 1))) * self.per_length
+        """`f32[2, ...]`, from the middle of the area; along streets of places as of `located`."""
+        return (place[:2] - self.middle.reshape(2, *[1] * (place.ndim - 1))) * self.per_length
 
     def share(self, time: jax.Array) -> jax.Array:
         """A time as a share of the horizon, within [-1, 1]."""

@@ -87,7 +87,7 @@ def _ways(named: NamedDay, day: DrivenDay) -> dict[str, str]:
     found = {}
     for verb, vehicles in fleets.items():
         minutes = sum(float(day.report.travel[v]) + day.tracks[v].idle for v in vehicles)
-        ways = [day.kilometres(v, named.instance.travel_distance) for v in vehicles]
+        ways = [day.kilometres(v, named.instance) for v in vehicles]
         far = "" if None in ways else f", {number(math.fsum(way or 0.0 for way in ways))} km"
         if minutes or verb == "driven":
             found[verb] = f"{named.amount(minutes)}{far}"
@@ -228,15 +228,16 @@ class DispatchProblems(Problems[NamedDay | Moment]):
         """
         day = problem.day if isinstance(problem, Moment) else problem
         instance, requests = day.instance, max(day.instance.max_requests, 1)
+        travel = STRAIGHT if instance.travel_time is None else MATRIX
         if instance.depot is None:
             if not env.num_zones_each_way:
                 raise ValueError(
                     f"the day has no depot, and the policy is of scenario '{env.scenario}'; give a day with a depot"
                 )
-            return {"scenario": "ride_pooling", "max_requests": requests, "num_vehicles": instance.num_vehicles}
+            sizes = {"max_requests": requests, "num_vehicles": instance.num_vehicles}
+            return {"scenario": "ride_pooling", **sizes, "travel": travel}
         vehicles = max(int(np.count_nonzero(~np.asarray(instance.is_drone))), 1)
         sizes = {"num_vehicles": vehicles, "num_drones": instance.num_vehicles - vehicles}
-        travel = STRAIGHT if instance.travel_time is None else MATRIX
         return {"scenario": "same_day", "max_requests": requests, **sizes, "travel": travel}
 
     def cost_words(self, problem: NamedDay | Moment, env: Dispatch, found: Searched) -> str:

@@ -13,7 +13,8 @@ from jaxvrp.envs.dispatch.routes import noisy_drive
 from jaxvrp.envs.dispatch.routes import plans as plans_module
 from jaxvrp.envs.dispatch.routes.insertion import Offers, insert, offers
 from jaxvrp.envs.dispatch.routes.noise import Lateness
-from jaxvrp.envs.dispatch.routes.plans import Begun, Plans, Prepared, Request
+from jaxvrp.envs.dispatch.routes.plans import Begun, Plans, Prepared, Request, distance, ends_of
+from jaxvrp.rows import columns_at
 
 
 class Totals(struct.PyTreeNode):
@@ -52,6 +53,8 @@ class State(struct.PyTreeNode):
         gained, driven: `f32[]`, value and minutes of travel that the last step added.
         done: `bool[]`, all requests are decided on and all plans are driven out.
         late: what came late so far; None without noise.
+        waiting: `f32[4, Z]`, the known place nearest to the middle of each zone, as of `located`, and its distance from
+            it; None unless vehicles drive to zones along streets.
     """
 
     prepared: Prepared
@@ -66,6 +69,7 @@ class State(struct.PyTreeNode):
     driven: jax.Array
     done: jax.Array
     late: Lateness | None = None
+    waiting: jax.Array | None = None
 
     @property
     def request(self) -> Request:
@@ -114,6 +118,7 @@ def begin(prepared: Prepared, *, max_stops: int, zones: int) -> State:
         driven=zero,
         done=nothing_left,
         late=begun.late,
+        waiting=_first_known(prepared, plans, zones, request),
     )
 
 
@@ -137,12 +142,17 @@ def assign(state: State, choice: jax.Array) -> tuple[Plans, jax.Array]:
 
 
 def send(state: State, plans: Plans, zone: jax.Array) -> Plans:
-    """The plans after each vehicle without one goes to zone `zone - 1` (`i32[V]`), or goes on (0)."""
-    middles = zone_middles(state.prepared.fleet.area, state.num_zones_each_way)
-    is_zone = jnp.arange(middles.shape[1], dtype=jnp.int32) == zone[:, None] - 1
-    middle = jnp.sum(jnp.where(is_zone, middles[:, None, :], 0.0), axis=-1)
+    """The plans after each vehicle without one goes to zone `zone - 1` (`i32[V]`), or goes on (0).
+
+    It goes to the middle, or along streets, which lead to places only, to the known place nearest to that.
+    """
+    places = zone_middles(state.prepared.fleet.area, state.num_zones_each_way)
+    if state.waiting is not None:
+        places = state.waiting[:3]
+    is_zone = jnp.arange(places.shape[1], dtype=jnp.int32) == zone[:, None] - 1
+    place = jnp.sum(jnp.where(is_zone, places[:, None, :], 0.0), axis=-1)
     sent = (zone > 0) & idle(state) & (plans.num_stops == 0)
-    return plans.replace(goal=jnp.where(sent, middle, plans.goal))
+    return plans.replace(goal=jnp.where(sent, place, plans.goal))
 
 
 def proceed(state: State, plans: Plans, choice: jax.Array, growth: jax.Array, num_invalid: jax.Array) -> State:
@@ -187,6 +197,7 @@ def proceed(state: State, plans: Plans, choice: jax.Array, growth: jax.Array, nu
         driven=jnp.sum(travel),
         done=is_last,
         late=_added(state.late, begun.late),
+        waiting=_also_known(prepared, state.waiting, request),
     )
 
 
@@ -221,3 +232,26 @@ def _demand(prepared: Prepared, demand: jax.Array | None, request: Request) -> j
     zone = zone_of(prepared.fleet.area, math.isqrt(demand.shape[0]), request.pickup)
     is_there = (jnp.arange(demand.shape[0], dtype=jnp.int32) == zone) & request.exists
     return demand + is_there.astype(jnp.float32)
+
+
+def _first_known(prepared: Prepared, plans: Plans, zones: int, request: Request) -> jax.Array | None:
+    """`State.waiting` at the first arrival: vehicles' starts are known."""
+    if zones == 0 or prepared.fleet.travel_time is None:
+        return None
+    middles = zone_middles(prepared.fleet.area, zones)
+    away = jnp.where(prepared.capacity > 0, distance(plans.place[:2, None], middles[..., None]), jnp.inf)
+    nearest = jax.lax.argmin(away, 1, jnp.int32)
+    known = jnp.concatenate([columns_at(plans.place, nearest), jnp.min(away, axis=1)[None]])
+    return _also_known(prepared, known, request)
+
+
+def _also_known(prepared: Prepared, known: jax.Array | None, request: Request) -> jax.Array | None:
+    """`State.waiting` with the places of one request more."""
+    if known is None:
+        return None
+    middles = zone_middles(prepared.fleet.area, math.isqrt(known.shape[1]))
+    for place in ends_of(prepared, request):
+        away = distance(place[:2, None], middles)
+        new = jnp.concatenate([jnp.broadcast_to(place[:, None], (3, away.shape[0])), away[None]])
+        known = jnp.where((away < known[3]) & request.exists, new, known)
+    return known

@@ -14,7 +14,6 @@ from jaxvrp.envs.dispatch.problem import generator
 from jaxvrp.envs.dispatch.problem.generator import DROPOFF_WEIGHTS, PICKUP_WEIGHTS, REACH
 from jaxvrp.envs.dispatch.problem.instance import MINUTES_PER_HOUR, Instance
 from jaxvrp.io.messages import nearest, shown
-from jaxvrp.io.streets import MATRIX, STRAIGHT, TRAVEL, drawn_detours
 
 
 class RidePooling(Dispatch):
@@ -53,14 +52,22 @@ class RidePooling(Dispatch):
         return self.zones
 
     def generate(self, key: jax.Array) -> Instance:
-        """A random morning: arrivals by a Poisson process with a peak, places around centres, the same every day."""
+        """A random morning: arrivals by a Poisson process with a peak, places around centres, the same every day.
+
+        Streets are those of `generator.streets`.
+        """
         count, fleet, side = self.max_requests, self.num_vehicles, self.side
         arrival_key, pickup_key, dropoff_key, start_key = jax.random.split(key, 4)
         arrival = generator.arrivals(arrival_key, count, self.expected_requests, self.horizon, self.peak)
         pickup = side * generator.places(pickup_key, count, PICKUP_WEIGHTS)
         dropoff = side * generator.places(dropoff_key, count, DROPOFF_WEIGHTS)
         pace = MINUTES_PER_HOUR * self.vehicle_detour / self.vehicle_speed
-        direct = pace * jnp.linalg.norm(pickup - dropoff, axis=1)
+        start = side * jax.random.uniform(start_key, (fleet, 2), jnp.float32)
+        direct, travel_time = pace * jnp.linalg.norm(pickup - dropoff, axis=1), None
+        if self.has_streets:
+            places, straight = [start, pickup, dropoff], MINUTES_PER_HOUR / self.vehicle_speed
+            travel_time = generator.streets(key, places, straight, self.vehicle_detour)
+            direct = jnp.diagonal(travel_time[fleet : fleet + count, fleet + count :])
         return generator.day_of(
             arrival=arrival,
             travel_seed=generator.travel_seed(key, self.travel_noise),
@@ -69,7 +76,7 @@ class RidePooling(Dispatch):
             dropoff=dropoff,
             pickup_deadline=arrival + self.max_wait,
             dropoff_deadline=arrival + direct + self.max_delay,
-            start=side * jax.random.uniform(start_key, (fleet, 2), jnp.float32),
+            start=start,
             speed=generator.each(self.vehicle_speed, fleet),
             detour=generator.each(self.vehicle_detour, fleet),
             capacity=jnp.full(fleet, self.vehicle_capacity, jnp.int32),
@@ -79,6 +86,7 @@ class RidePooling(Dispatch):
             is_drone=jnp.zeros(fleet, bool),
             horizon=jnp.asarray(self.horizon, jnp.float32),
             area=jnp.stack([jnp.zeros(2, jnp.float32), generator.each(side, 2)]),
+            travel_time=travel_time,
         )
 
 
@@ -116,9 +124,6 @@ class SameDay(Dispatch):
     )
     vehicle_speed: float = fields.parameter(30.0, above=0.0, help="of generated vehicles", unit="km/h")
     vehicle_detour: float = fields.parameter(1.5, minimum=1.0, help="kilometres of street for each straight one")
-    travel: str = fields.choice(
-        STRAIGHT, TRAVEL, help="vehicles drive straight, or along streets, by a matrix of the instance"
-    )
     drone_speed: float = fields.parameter(40.0, above=0.0, help="of generated drones", unit="km/h")
     drone_turnaround: float = fields.parameter(20.0, minimum=0.0, help="of a drone, for a new battery", unit="minutes")
     drone_max_trip: float = fields.parameter(
@@ -138,17 +143,11 @@ class SameDay(Dispatch):
         """V, vehicles first, then drones."""
         return self.num_vehicles + self.num_drones
 
-    @property
-    def has_streets(self) -> bool:
-        """See `Dispatch.has_streets`."""
-        return self.travel == MATRIX
-
     def generate(self, key: jax.Array) -> Instance:
         """A random day: orders by a Poisson process with a peak, customers normal around the depot at (0, 0).
 
-        Values are lognormal, with a mean of 1. A share of the orders is express, with a deadline of its own. Each
-        street, in each direction by itself, is up to `2 * vehicle_detour - 1` straight ways long, uniform, if no other
-        way is shorter.
+        Values are lognormal, with a mean of 1. A share of the orders is express, with a deadline of its own. Streets
+        are those of `generator.streets`.
         """
         count, vehicles, drones = self.max_requests, self.num_vehicles, self.num_drones
         fleet = vehicles + drones
@@ -160,6 +159,11 @@ class SameDay(Dispatch):
         deadline = arrival + jnp.where(is_express, self.express_deadline, self.delivery_deadline)
         value = jnp.exp(spread * jax.random.normal(value_key, (count,), jnp.float32) - 0.5 * spread**2)
         dropoff = self.customer_spread * jax.random.normal(place_key, (count, 2), jnp.float32)
+        travel_time = None
+        if self.has_streets:
+            ends = jnp.where(jnp.isfinite(arrival)[:, None], dropoff, 0.0)
+            places = [jnp.zeros((1, 2), jnp.float32), ends]
+            travel_time = generator.streets(key, places, MINUTES_PER_HOUR / self.vehicle_speed, self.vehicle_detour)
 
         def by_kind(of_vehicle: float, of_drone: float) -> jax.Array:
             return jnp.where(is_drone, generator.each(of_drone, fleet), generator.each(of_vehicle, fleet))
@@ -186,18 +190,8 @@ class SameDay(Dispatch):
             loading_time=None if self.loading_time is None else generator.each(self.loading_time, fleet),
             home_by=None if self.drone_horizon is None else by_kind(self.horizon, self.drone_horizon),
             preparation=self.preparation_time,
-            travel_time=self._streets(key, jnp.where(jnp.isfinite(arrival)[:, None], dropoff, 0.0)),
+            travel_time=travel_time,
         )
-
-    def _streets(self, key: jax.Array, dropoff: jax.Array) -> jax.Array | None:
-        """Minutes along random streets between the depot and the drop-offs, drawn beside the rest; None without."""
-        if not self.has_streets:
-            return None
-        places = jnp.concatenate([jnp.zeros((1, 2), jnp.float32), dropoff])
-        gap = places[:, None] - places
-        straight = jnp.sqrt(gap[..., 0] ** 2 + gap[..., 1] ** 2)
-        detours = drawn_detours(jax.random.fold_in(key, 2), places, 2.0 * (self.vehicle_detour - 1.0))
-        return MINUTES_PER_HOUR / self.vehicle_speed * (straight + detours)
 
 
 class ChenUlmerThomas(SameDay):

@@ -151,6 +151,14 @@ def test_bad_fleets_are_refused_in_a_line(files, fleet, words):
     assert words in str(refused.value) and str(fleet_path) in str(refused.value)
 
 
+def test_windows_beyond_the_day_are_cut_and_named(files):
+    table = "id,lat,lon,from,to\nearly,48.1,11.5,07:00,09:00\nlate,48.1,11.5,17:00,21:00\nin,48.1,11.5,09:00,10:00\n"
+    found = case(*files(table))
+    assert found.cut == ("early", "late")
+    early, late, _ = found.stops
+    assert (early.earliest, early.latest) == (0.0, 60.0) and late.latest == found.fleet.horizon
+
+
 def test_the_fleet_says_what_plays(files):
     assert read_fleet(files()[1]).choice[0] == "dispatch"
     assert read_fleet(files(fleet=FLEET.replace("count: 2, ", ""))[1]).choice[0] == "vrpd_tw"

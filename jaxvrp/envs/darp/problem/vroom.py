@@ -70,11 +70,11 @@ def instance_of_vroom(
             earliest=[tour.opens, *(task.window[0] for task in tour.tasks)],
             service_time=[0.0, *(task.service for task in tour.tasks)],
             max_ride_time=max_ride_time,
-            travel_time=tour.seconds,
+            travel_time=tour.ways.seconds,
         )
     except ValueError as error:
         raise DamagedFileError(f"{path}: {error}") from None
-    metres = None if tour.metres is None else closed(tour.seconds, tour.metres)[1]
+    metres = None if tour.ways.metres is None else closed(tour.ways.seconds, tour.ways.metres)[1]
     return Shipments(**vars(instance), tour=tour, metres=metres)
 
 

@@ -13,6 +13,7 @@ each, where a round of `jaxvrp.envs.dispatch.routes.replan` takes 200.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -22,7 +23,17 @@ from flax import struct
 
 from jaxvrp.envs.dispatch.baselines.annealing import Tours, annealed
 from jaxvrp.envs.dispatch.routes.insertion import NEVER
-from jaxvrp.envs.dispatch.routes.plans import DEADLINE, EARLIEST, LOAD, REQUEST, Plans, Prepared, distance
+from jaxvrp.envs.dispatch.routes.plans import (
+    DEADLINE,
+    EARLIEST,
+    LOAD,
+    REQUEST,
+    Plans,
+    Prepared,
+    distance,
+    driven,
+    places_of,
+)
 from jaxvrp.envs.dispatch.routes.replan import FAR, Planned, where
 from jaxvrp.envs.dispatch.routes.schedule import in_order, index_of, planned_travel
 
@@ -57,6 +68,8 @@ class Rides(struct.PyTreeNode):
         open: `i32[N, B]`, numbers of pickups and of drop-offs of passengers aboard come first.
         count: `i32[B]`, how many.
         near: `i32[N, K, B]`, the nearest first; -1 where there are fewer.
+        streets: `f32[(N + V)^2, B]`, minutes along streets between the stops and the places of vehicles, which come
+            last; X of a stop and of a vehicle is then its row of this. None where all drive straight.
     """
 
     vehicles: jax.Array
@@ -65,6 +78,7 @@ class Rides(struct.PyTreeNode):
     open: jax.Array
     count: jax.Array
     near: jax.Array
+    streets: jax.Array | None = None
 
 
 class RideTours(Tours):
@@ -169,13 +183,20 @@ def _rides(prepared: Prepared, plans: Plans) -> Rides:
     start = jnp.where(present, plans.start.T.ravel(), 0.0)
     if prepared.factors is not None:  # what noise has made late already may stay as late as it is planned
         stops = stops.at[DEADLINE].max(start)
-    way = distance(stops[:2, :, None], stops[:2, None, :]) * jnp.mean(prepared.pace)
+    place, streets = plans.place[:2], None
+    if prepared.fleet.travel_time is None:
+        way = distance(stops[:2, :, None], stops[:2, None, :]) * jnp.mean(prepared.pace)
+    else:
+        rows = jnp.concatenate([places_of(prepared, stops)[2], plans.place[2]])
+        streets = driven(prepared, jnp.zeros(()), rows[:, None], rows, jnp.zeros((), bool))
+        way, at = streets[: number.size, : number.size], jnp.arange(rows.size, dtype=jnp.float32)
+        stops, place = stops.at[X].set(at[: number.size]), place.at[X].set(at[number.size :])
     way += AHEAD * jnp.abs(start[:, None] - start)
     way = jnp.where(is_other & is_open[:, None] & is_open, way, jnp.inf)
     least, near = jax.lax.top_k(-way, min(NEIGHBOURS, number.shape[0]))
     slack = jnp.broadcast_to(prepared.slack, plans.free.shape)
     fleet = prepared.pace, prepared.fleet.stop_time, prepared.capacity
-    columns = (*fleet, *plans.place, plans.free, plans.aboard, slack)
+    columns = (*fleet, *place, plans.free, plans.aboard, slack)
     return Rides(
         jnp.stack(columns),
         stops,
@@ -183,7 +204,17 @@ def _rides(prepared: Prepared, plans: Plans) -> Rides:
         jnp.argsort(~is_open, stable=True).astype(jnp.int32),
         jnp.sum(is_open, dtype=jnp.int32),
         jnp.where(least > -jnp.inf, near, -1),
+        None if streets is None else streets.ravel(),
     )
+
+
+def _minutes(streets: jax.Array | None, vehicles: jax.Array, origin: jax.Array, target: jax.Array) -> jax.Array:
+    """Minutes of vehicles (`f32[8, ...]`) between places (`f32[2, ...]`), `f32[..., B]`."""
+    if streets is None:
+        return distance(origin, target) * vehicles[PACE]
+    number = origin[X].astype(jnp.int32) * math.isqrt(streets.shape[0]) + target[X].astype(jnp.int32)
+    number = jnp.broadcast_to(number, jnp.broadcast_shapes(number.shape, vehicles.shape[1:]))
+    return _at(streets, number)
 
 
 def _planned(prepared: Prepared, plans: Plans, order: jax.Array) -> Planned:
@@ -270,18 +301,18 @@ def _apart(rides: Rides, compute: Callable[..., Any], *args: Any) -> Any:
 
 def _scheduled(rides: Rides, vehicles: jax.Array, order: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Schedules `f32[7, S + 1, R, B]` and travel `f32[R, B]` of plans `i32[S, R, B]` of vehicles `f32[8, R, B]`."""
-    stops, arc = _apart(rides, _legs, rides.stops, vehicles, order)
+    stops, arc = _apart(rides, _legs, rides, vehicles, order)
     path, carried, least = _apart(rides, _sums, vehicles, order, stops, arc)
     most = _apart(rides, _most, least)
     return _apart(rides, _rows, vehicles, order, stops, arc, path, carried, most), jnp.sum(arc, axis=0)
 
 
-def _legs(stops: jax.Array, vehicles: jax.Array, order: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _legs(rides: Rides, vehicles: jax.Array, order: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Planes of the stops, `f32[7, S, R, B]`, and minutes of travel to each, `f32[S, R, B]`."""
     flat = jnp.maximum(order, 0).reshape(1, -1, order.shape[-1])
-    found = jnp.take_along_axis(stops, flat, axis=1, mode="clip").reshape(-1, *order.shape)
+    found = jnp.take_along_axis(rides.stops, flat, axis=1, mode="clip").reshape(-1, *order.shape)
     before = jnp.concatenate([vehicles[START_X : START_Y + 1, None], found[:2, :-1]], axis=1)
-    return found, jnp.where(order >= 0, distance(before, found[:2]) * vehicles[PACE], 0.0)
+    return found, jnp.where(order >= 0, _minutes(rides.streets, vehicles, before, found[:2]), 0.0)
 
 
 def _sums(
@@ -391,7 +422,7 @@ def _inserted(rides: Rides, tours: RideTours, numbers: jax.Array, luck: jax.Arra
     luck = jnp.where(is_allowed, luck, -jnp.inf)
     for_all = jax.tree.map(lambda leaf: leaf[..., None, :], batch)
     plans = rides.vehicles[:, None], tours.order[:, None], tours.rows[:, :, None]
-    rank = _apart(rides, _least_of_plans, *plans, for_all) - luck
+    rank = _apart(rides, _least_of_plans, rides.streets, *plans, for_all) - luck
     is_complete, done = rides.count > 0, list[_Changes]()
     for step, number in enumerate(numbers):
         fits, vehicle = jnp.min(rank[step], axis=0) < jnp.inf, jnp.argmin(rank[step], axis=0).astype(jnp.int32)[None]
@@ -402,7 +433,8 @@ def _inserted(rides: Rides, tours: RideTours, numbers: jax.Array, luck: jax.Arra
         done.append(_Changes(vehicle, order, rows, travel))
         is_complete &= fits | (number < 0)
         if step + 1 < len(numbers):
-            least = _apart(rides, _least_by_pickup, _apart(rides, _parts, planes, order, rows, batch))
+            parts = _apart(rides, _parts, rides.streets, planes, order, rows, batch)
+            least = _apart(rides, _least_by_pickup, parts)
             rank = jnp.where(index == vehicle, jnp.min(least, axis=0)[:, None] - luck, rank)
     return jax.tree.map(lambda *leaves: jnp.concatenate(leaves, axis=-2), *done), is_complete
 
@@ -425,7 +457,7 @@ def _with_ride(
     rides: Rides, vehicles: jax.Array, order: jax.Array, rows: jax.Array, ride: _Ride
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Order, schedule and travel of a plan with a ride where it costs least."""
-    at = _apart(rides, _parts, vehicles, order, rows, ride)
+    at = _apart(rides, _parts, rides.streets, vehicles, order, rows, ride)
     order = _apart(rides, _longer, vehicles, order, ride, at, _apart(rides, _least_by_pickup, at))
     return order, *_scheduled(rides, vehicles, order)
 
@@ -438,26 +470,33 @@ def _ride(rides: Rides, number: jax.Array) -> _Ride:
     return _Ride(number, dropoff_number, pickup, dropoff)
 
 
-def _parts(vehicles: jax.Array, order: jax.Array, rows: jax.Array, ride: _Ride) -> _Position:
+def _parts(streets: jax.Array | None, vehicles: jax.Array, order: jax.Array, rows: jax.Array, ride: _Ride) -> _Position:
     """All positions of plans, each part `[S, R, B]`."""
     ride = ride.replace(pickup=ride.pickup[:, None], dropoff=ride.dropoff[:, None])
-    at = _position(vehicles, order >= 0, rows[:, :-1], rows[:2, 1:], ride)
+    at = _position(streets, vehicles, order >= 0, rows[:, :-1], rows[:2, 1:], ride)
     has_room = jnp.where(ride.has_pickup, order[-2], order[-1]) < 0
     return at.replace(whole=jnp.where(has_room, at.whole, jnp.inf), pushed=jnp.where(has_room, at.pushed, jnp.inf))
 
 
-def _position(vehicles: jax.Array, leads_on: jax.Array, row: jax.Array, after: jax.Array, ride: _Ride) -> _Position:
+def _position(
+    streets: jax.Array | None,
+    vehicles: jax.Array,
+    leads_on: jax.Array,
+    row: jax.Array,
+    after: jax.Array,
+    ride: _Ride,
+) -> _Position:
     """Of planes of a schedule (`row`), and the place `after`, if it leads on to one."""
-    pace, stop_time, slack, has_pickup = vehicles[PACE], vehicles[STOP_TIME], vehicles[SLACK], ride.has_pickup
+    stop_time, slack, has_pickup = vehicles[STOP_TIME], vehicles[SLACK], ride.has_pickup
 
     def fit(stop: jax.Array) -> tuple[jax.Array, ...]:
-        way = distance(row[:2], stop[:2]) * pace
-        way_on = jnp.where(leads_on, distance(after, stop[:2]) * pace, 0.0)
+        way = _minutes(streets, vehicles, row[:2], stop[:2])
+        way_on = jnp.where(leads_on, _minutes(streets, vehicles, stop[:2], after), 0.0)
         begin = _later(stop[EARLIEST], row[LEAVE] + way)
         fits = (begin <= stop[DEADLINE] + slack) & (begin + stop_time + way_on <= row[LATEST] + slack)
         return way, way_on, begin, fits
 
-    way = distance(ride.pickup[:2], ride.dropoff[:2]) * pace
+    way = _minutes(streets, vehicles, ride.pickup[:2], ride.dropoff[:2])
     pick_way, pick_on, pick_begin, pick_fits = fit(ride.pickup)
     drop_way, drop_on, _, drop_fits = fit(ride.dropoff)
     is_full = row[CARRIED] + jnp.where(has_pickup, ride.pickup[LOAD], 0.0) > vehicles[CAPACITY]
@@ -487,13 +526,15 @@ def _later(a: Any, b: Any) -> jax.Array:
     return jax.lax.select(a > b, a, b)
 
 
-def _least_of_plans(vehicles: jax.Array, order: jax.Array, rows: jax.Array, ride: _Ride) -> jax.Array:
+def _least_of_plans(
+    streets: jax.Array | None, vehicles: jax.Array, order: jax.Array, rows: jax.Array, ride: _Ride
+) -> jax.Array:
     """The least minutes that rides add to plans, inf where they do not fit.
 
     Position by position and pair by pair: XLA makes one kernel of it, which stores nothing.
     """
     steps = range(order.shape[0])
-    positions = [_position(vehicles, order[k] >= 0, rows[:, k], rows[:2, k + 1], ride) for k in steps]
+    positions = [_position(streets, vehicles, order[k] >= 0, rows[:, k], rows[:2, k + 1], ride) for k in steps]
     never = jnp.full_like(positions[0].room, jnp.inf)
     least = never
     for step, at in enumerate(positions):

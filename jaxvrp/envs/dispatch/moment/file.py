@@ -19,7 +19,15 @@ from jaxvrp.envs.dispatch.problem.day_file import (
     parse_day,
     with_streets_of,
 )
-from jaxvrp.envs.dispatch.problem.instance import MINUTES_PER_HOUR, Instance, as_float32, latest_return_of, slack_of
+from jaxvrp.envs.dispatch.problem.instance import (
+    Instance,
+    Spot,
+    as_float32,
+    latest_return_of,
+    minutes_along,
+    places_of_day,
+    slack_of,
+)
 from jaxvrp.envs.dispatch.routes.plans import DEADLINE, LOAD, REQUEST, Plans, Prepared, begin, leaves, prepare, way_home
 from jaxvrp.envs.dispatch.routes.schedule import rescheduled
 from jaxvrp.envs.dispatch.rules import State
@@ -32,6 +40,9 @@ from jaxvrp.io.units import LENGTHS
 FORMAT = "jaxvrp-dispatch-moment-1"
 
 PICKUP, DROPOFF = "pickup", "drop-off"
+
+NEAR = 0.01
+"""Kilometres from a place of the day at which a vehicle is there; files round."""
 
 SPARE_STOPS = 8
 """Stops by which a plan may grow when requests move to it."""
@@ -65,7 +76,7 @@ def moment_of(content: Mapping[str, Any], state: State) -> dict[str, Any]:
     place, free, stops = np.asarray(state.plans.place), np.asarray(state.plans.free), pending(day, state)
     vehicles = [
         {"id": name, "free": round((float(free[v]) + day.clock) / day.minutes, day.decimals + 3), "stops": stops[name]}
-        | ({} if "depot" in content else {"place": (np.add(place[:, v], day.place) / km).round(6).tolist()})
+        | ({} if "depot" in content else {"place": (np.add(place[:2, v], day.place) / km).round(6).tolist()})
         for v, name in enumerate(day.vehicles)
     ]
     return {
@@ -216,12 +227,28 @@ def _calls(
 def _course(day: NamedDay, field: str, entry: dict[str, Any], now: float, km: float, calls: Sequence[Call]) -> Course:
     """What a vehicle has ahead; it begins nothing before now."""
     instance, v = day.instance, day.vehicles.index(entry["id"])
-    place = np.asarray(entry["place"]) * km - day.place if "place" in entry else np.asarray(instance.start[v])
+    place = _place(day, field, np.asarray(entry["place"]) * km) if "place" in entry else instance.start_of(v)
     aboard = sum(int(instance.load[request]) for request in _aboard(instance, calls))
     course = Course(v, place, max(day.time(entry["free"]), now), aboard, tuple(calls))
     if cost(instance, course)[0] == np.inf:
         raise ValueError(f"{field}: more on board than the capacity, {instance.capacity[v]}; correct the stops")
     return course
+
+
+def _place(day: NamedDay, field: str, place: np.ndarray) -> Spot:
+    """Where a vehicle is free, `f64[2]` in the user's kilometres."""
+    here = place - day.place
+    if day.instance.travel_time is None:
+        return Spot(here)
+    places = places_of_day(day.instance)
+    away = np.linalg.norm(places - here, axis=1)
+    row = int(away.argmin())
+    if away[row] > NEAR:
+        raise ValueError(
+            f"{field}.place is {away[row]:.3g} km from any place of the day; along streets, give that of a start, a "
+            "pickup or a drop-off"
+        )
+    return Spot(places[row], row)
 
 
 def _aboard(instance: Instance, calls: Sequence[Call]) -> list[int]:
@@ -247,7 +274,8 @@ def _planned(day: NamedDay, prepared: Prepared, courses: Sequence[Course]) -> Pl
         v = course.vehicle
         plans.free[v], plans.aboard[v] = course.free, course.aboard
         if day.instance.depot is None:
-            plans.place[:, v] = plans.goal[:, v] = course.place
+            where = (*course.place.place, *([] if prepared.fleet.travel_time is None else [course.place.row]))
+            plans.place[:, v] = plans.goal[:, v] = where
         for k, call in enumerate(course.calls):
             plans.stops[:, v, k], plans.start[v, k] = _stop(day.instance, v, *call), 0.0
     return rescheduled(prepared, jax.tree.map(jnp.asarray, plans))
@@ -261,8 +289,7 @@ def _stop(instance: Instance, v: int, request: int, is_pickup: bool) -> tuple[fl
     if instance.depot is not None:
         due = max(due, instance.pickup_earliest[request])
     elif not is_pickup:
-        pace = MINUTES_PER_HOUR * instance.detour[v] / instance.speed[v]
-        due = due + pace * np.hypot(*(instance.pickup[request] - instance.dropoff[request]))
+        due = due + minutes_along(instance, v, instance.spot_of(request, True), instance.spot_of(request))
     load = int(instance.load[request]) * (1 if is_pickup else -1)
     return (*place, earliest, deadline, load, request, due)
 

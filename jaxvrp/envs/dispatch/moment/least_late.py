@@ -10,13 +10,11 @@ import dataclasses
 import math
 from collections.abc import Iterator, Sequence
 
-import numpy as np
-
 from jaxvrp.envs.dispatch.problem.instance import (
     Instance,
+    Spot,
     latest_return_of,
-    minutes_between,
-    minutes_on_trip,
+    minutes_along,
     slack_of,
 )
 
@@ -35,7 +33,7 @@ class Course:
     """What a vehicle has not begun: from where and when, with which load, and its stops in their order."""
 
     vehicle: int
-    place: np.ndarray  # `f64[2]`
+    place: Spot
     free: float
     aboard: int
     calls: tuple[Call, ...]
@@ -123,7 +121,7 @@ def _driven(day: Instance, course: Course) -> tuple[float, float, float]:
     v, here, time, late, travel = course.vehicle, course.place, course.free, 0.0, 0.0
     stop_time = float(day.stop_time[v])
     loads = [int(day.load[request]) * (1 if is_pickup else -1) for request, is_pickup in course.calls]
-    aboard, at = course.aboard, 0
+    aboard = course.aboard
     if day.depot is not None:
         aboard = -sum(loads)
         time = max(time, *(float(day.pickup_earliest[request]) for request, _ in course.calls))
@@ -131,16 +129,16 @@ def _driven(day: Instance, course: Course) -> tuple[float, float, float]:
     left, most = time, aboard
     for (request, is_pickup), load in zip(course.calls, loads, strict=True):
         end = "pickup" if is_pickup else "dropoff"
-        place, earliest, deadline = (getattr(day, end + suffix)[request] for suffix in ("", "_earliest", "_deadline"))
-        way = minutes_between(day, v, here, place) if day.depot is None else minutes_on_trip(day, v, at, 1 + request)
-        time, travel, here, aboard = max(time + way, float(earliest)), travel + way, place, aboard + load
-        at = 1 + request
+        earliest, deadline = (getattr(day, f"{end}_{edge}")[request] for edge in ("earliest", "deadline"))
+        there = day.spot_of(request, is_pickup)
+        way = minutes_along(day, v, here, there)
+        time, travel, here, aboard = max(time + way, float(earliest)), travel + way, there, aboard + load
         late, most, time = late + _over(day, time, deadline), max(most, aboard), time + stop_time
     if most > day.capacity[v]:
         return math.inf, math.inf, math.inf
     if day.depot is None:
         return time, late, travel
-    way = minutes_on_trip(day, v, at, 0)
+    way = minutes_along(day, v, here, day.start_of(v))
     late += _over(day, time + way, latest_return_of(day, v)) + _over(day, time + way - left, day.max_trip[v])
     return time + way + float(day.turnaround[v]), late, travel + way
 

@@ -204,7 +204,8 @@ def _numbered(instance: Instance) -> NamedDay:
     exists = {"requests": instance.load > 0, "vehicles": instance.capacity > 0}
     if not exists["vehicles"].any():
         raise ValueError("a day has no vehicle; give at least one, with a capacity of at least 1")
-    is_place = np.concatenate([[True], exists["requests"]])
+    asked = exists["requests"]
+    is_place = np.concatenate([[True], asked] if instance.depot is not None else [exists["vehicles"], asked, asked])
     rows = {name: exists.get(field.axis or "", ...) for name, field in SCHEMA.items()}
     rows |= dict.fromkeys(("travel_time", "travel_distance"), np.ix_(is_place, is_place))
     kept = {name: None if value is None else value[rows[name]] for name, value in vars(instance).items()}
@@ -237,6 +238,10 @@ def with_streets_of(content: Mapping[str, Any], path: str | os.PathLike) -> Mapp
         table = read_streets(pathlib.Path(path).parent / name)
     except OSError as error:
         raise ValueError(f"streets: cannot read {name}: {error.strerror}; give another file") from None
+    if content.get("depot") is not None:  # else a request has two rows
+        requests = content.get("requests")
+        names = [str(entry.get("id")) for entry in requests or () if isinstance(entry, Mapping)]
+        table = table.in_order(names, f"streets: {name}")
     units = content.get("units") or {}
     found = {"travel_time": table.seconds / (SECONDS * TIMES.get(units.get("time") or "min", 1.0))}
     if table.metres is not None:
@@ -309,8 +314,9 @@ def parse_day(content: Mapping[str, Any]) -> NamedDay:
 
 
 def _streets(content: Mapping[str, Any], units: Mapping[str, float]) -> dict[str, np.ndarray]:
-    """The matrices that a day has, in minutes and kilometres: of the depot, then of the requests in their order."""
-    size = len(content["requests"]) + 1
+    """The matrices that a day has, in minutes and kilometres: of its places in their order, see `Instance`."""
+    requests, vehicles = len(content["requests"]), len(content["vehicles"])
+    size = 1 + requests if "depot" in content else vehicles + 2 * requests
     return {name: unit * matrix_of(content[name], name, size) for name, unit in units.items() if name in content}
 
 
@@ -355,7 +361,10 @@ def _direct_ways(day: Instance) -> tuple[np.ndarray, np.ndarray]:
     way = MINUTES_PER_HOUR * day.detour / day.speed * np.linalg.norm(day.pickup - day.dropoff, axis=-1)[:, None]
     if day.travel_time is None:
         return way, way
-    out, back = (np.where(day.is_drone, way, row[1:, None]) for row in (day.travel_time[0], day.travel_time[:, 0]))
+    requests = np.arange(day.max_requests)
+    origin, target = (0 if day.depot is not None else day.row_of(requests, True)), day.row_of(requests)
+    ways = day.travel_time[origin, target], day.travel_time[target, origin]
+    out, back = (np.where(day.is_drone, way, each[:, None]) for each in ways)
     return out, back
 
 

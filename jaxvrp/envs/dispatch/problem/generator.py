@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -10,6 +11,7 @@ import numpy as np
 
 from jaxvrp.envs.dispatch.problem.instance import Instance
 from jaxvrp.io.limits import LARGEST_WHOLE
+from jaxvrp.io.streets import drawn_detours
 
 CENTRES = ((0.5, 0.5), (0.2, 0.75), (0.8, 0.8), (0.25, 0.2), (0.75, 0.3))
 """Where demand is dense, as shares of the side of the square: the middle of the city, then where people live."""
@@ -54,6 +56,20 @@ def day_of(arrival: jax.Array, preparation: float = 0.0, **arrays: Any) -> Insta
         **shaped,
         **arrays,
     )
+
+
+def streets(
+    key: jax.Array, places: Sequence[jax.Array], pace: float | jax.Array, detour: float | jax.Array
+) -> jax.Array:
+    """`f32[L, L]`, minutes along random streets between places (`f32[L, 2]` in all), drawn beside the rest of a day.
+
+    Each way, in each direction by itself, is up to `2 * detour - 1` straight ways long, uniform, if no other way is
+    shorter; `pace` is in minutes for a kilometre.
+    """
+    points = jnp.concatenate(places)
+    gap = points[:, None] - points
+    straight = jnp.sqrt(gap[..., 0] ** 2 + gap[..., 1] ** 2)
+    return pace * (straight + drawn_detours(jax.random.fold_in(key, 2), points, 2.0 * (detour - 1.0)))
 
 
 def each(number: float | jax.Array, count: int) -> jax.Array:

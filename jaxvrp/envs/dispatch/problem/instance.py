@@ -6,7 +6,7 @@ import math
 import os
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -45,6 +45,13 @@ MOST_PAIRS = 2_000_000
 """Of a request and a vehicle: each is compared with each."""
 
 
+class Spot(NamedTuple):
+    """A place: where it is, `f[2]`, and its row of `travel_time`; -1 for a place that has none."""
+
+    place: Any
+    row: int = -1
+
+
 class Instance(struct.PyTreeNode):
     """One day of R requests and V vehicles. Leading axes make it a batch.
 
@@ -73,10 +80,10 @@ class Instance(struct.PyTreeNode):
         travel_seed: `i32[]`, what `travel_noise` draws times of legs from, at least 0; None is 0.
         loading_time: `f[V]`, of loading at the depot, however many parcels; None is `stop_time`.
         home_by: `f[V]`, when each vehicle with a depot is home at the latest; None is the horizon.
-        travel_time: `f[R+1, R+1]`, minutes along streets from the depot (0) and each drop-off (1 + its request) to
-            each, closed (`jaxvrp.io.streets`): what vehicles that are no drones take, whatever their speed and detour.
-            None where all travel straight, as always without a depot.
-        travel_distance: `f[R+1, R+1]`, kilometres along these; None if only times are known.
+        travel_time: `f[L, L]`, minutes along streets from each of L places to each, closed (`jaxvrp.io.streets`): what
+            vehicles that are no drones take, whatever their speed and detour. Places are the depot and the drop-offs;
+            without a depot, where vehicles start, the pickups and the drop-offs. None where all travel straight.
+        travel_distance: `f[L, L]`, kilometres along these; None if only times are known.
     """
 
     arrival: Any
@@ -125,6 +132,25 @@ class Instance(struct.PyTreeNode):
         """V, with padding."""
         return self.capacity.shape[-1]
 
+    @property
+    def num_places(self) -> int:
+        """L, with padding."""
+        return self.max_requests + 1 if self.depot is not None else self.num_vehicles + 2 * self.max_requests
+
+    def row_of(self, request: Any, is_pickup: Any = False) -> Any:
+        """The row of `travel_time` of a request's pickup or drop-off; numbers or arrays."""
+        if self.depot is not None:
+            return 1 + request
+        return self.num_vehicles + request + self.max_requests * (1 - is_pickup)
+
+    def spot_of(self, request: int, is_pickup: bool = False) -> Spot:
+        """The pickup or the drop-off of a request."""
+        return Spot((self.pickup if is_pickup else self.dropoff)[request], self.row_of(request, is_pickup))
+
+    def start_of(self, v: int) -> Spot:
+        """Where vehicle v begins its day, and its trips if there is a depot."""
+        return Spot(self.start[v], v) if self.depot is None else Spot(self.depot, 0)
+
 
 SCHEMA: Schema = {
     "arrival": ArrayField("requests", padding=np.inf, origin="clock"),
@@ -153,7 +179,7 @@ SCHEMA: Schema = {
     "travel_time": ArrayField("places", ("places",), padding="first row", optional=True),
     "travel_distance": ArrayField("places", ("places",), padding="first row", optional=True),
 }
-"""Places are the depot and the drop-offs; those of padding lie at the depot."""
+"""Places are those of `travel_time`; those of padding lie at the first place."""
 
 WORDS = FileWords(content="a day", entry="day", remedy="give a file that jaxvrp.envs.dispatch.save wrote")
 
@@ -220,7 +246,7 @@ def make_instance(
     optional = {"depot": depot, **{name: others.get(name) for name in lacking}}
     given = {name: value for name, value in optional.items() if value is not None}
     values |= {n: np.broadcast_to(v, (vehicles,)) if SCHEMA[n].axis else v for n, v in given.items()}
-    values |= closed_streets(time, length, requests + 1)
+    values |= closed_streets(time, length, requests + 1 if depot is not None else vehicles + 2 * requests)
     schema = {name: field for name, field in SCHEMA.items() if name in values}
     arrays = number_arrays(values, "a day")
     instance = Instance(**stored_arrays(schema, arrays, "has a fraction; loads are counted in whole numbers"))
@@ -242,8 +268,8 @@ def check(instance: Instance) -> None:
         raise ValueError(
             f"a day of {counts['requests']} requests; with {counts['vehicles']} vehicles, give up to {most}"
         )
-    check_shapes(schema_of(SCHEMA, instance), instance, {**counts, "places": counts["requests"] + 1})
-    check_streets(instance.travel_time, instance.travel_distance, counts["requests"] + 1)
+    check_shapes(schema_of(SCHEMA, instance), instance, {**counts, "places": instance.num_places})
+    check_streets(instance.travel_time, instance.travel_distance, instance.num_places)
     instance = jax.tree.map(np.asarray, instance)
     _check_fleet(instance)
     _check_requests(instance)
@@ -285,9 +311,17 @@ def _refuse_trips(instance: Instance) -> None:
     remedy = "of trips from a depot, and there is none; leave it out, or give a depot"
     refuse_where(instance.turnaround > 0, f"turnaround of vehicle {{}} is {remedy}")
     refuse_where(np.isfinite(instance.max_trip), f"max_trip of vehicle {{}} is {remedy}")
-    for name in ("loading_time", "home_by", "travel_time"):
+    for name in ("loading_time", "home_by"):
         if getattr(instance, name) is not None:
             raise ValueError(f"{name} is {remedy}")
+    if instance.travel_time is not None:
+        _refuse_drones(instance)
+
+
+def _refuse_drones(instance: Instance) -> None:
+    """Refuse drones where all vehicles drive along streets."""
+    is_drone = np.asarray(instance.is_drone, bool) & (instance.capacity > 0)
+    refuse_where(is_drone, "vehicle {} is a drone, and without a depot all drive along streets; leave is_drone out")
 
 
 def _check_requests(instance: Instance) -> None:
@@ -347,24 +381,25 @@ def minutes_between(instance: Instance, v: int, a: np.ndarray, b: np.ndarray) ->
     return MINUTES_PER_HOUR * float(instance.detour[v] / instance.speed[v]) * math.dist(a, b)
 
 
-def minutes_on_trip(instance: Instance, v: int, origin: int, target: int) -> float:
-    """Minutes of vehicle v, on average, between places of one day of NumPy arrays with a depot.
-
-    Place 0 is the depot, 1 + r the drop-off of request r.
-    """
+def minutes_along(instance: Instance, v: int, origin: Spot, target: Spot) -> float:
+    """Minutes of vehicle v, on average, between places of one day of NumPy arrays, along its streets if it has some."""
     if instance.travel_time is not None and not instance.is_drone[v]:
-        return float(instance.travel_time[origin, target])
-    a, b = (instance.dropoff[place - 1] if place else instance.depot for place in (origin, target))
-    return minutes_between(instance, v, a, b)
+        return float(instance.travel_time[origin.row, target.row])
+    return minutes_between(instance, v, origin.place, target.place)
 
 
 def with_streets(instance: Instance) -> Instance:
-    """The same day with a depot, its straight ways as a matrix where it has none; NumPy or JAX arrays, no leading axes.
+    """The same day, its straight ways as a matrix where it has none; NumPy or JAX arrays, no leading axes.
 
     These are the ways of its first vehicle that is no drone.
+
+    Raises:
+        ValueError: a vehicle without a depot is a drone; of NumPy arrays.
     """
     if instance.travel_time is not None:
         return instance
+    if instance.depot is None and isinstance(instance.is_drone, np.ndarray):
+        _refuse_drones(instance)
     pace = MINUTES_PER_HOUR * instance.detour / instance.speed
     return instance.replace(travel_time=_straight(instance) * pace[instance.is_drone.argmin()])
 
@@ -372,16 +407,24 @@ def with_streets(instance: Instance) -> Instance:
 def street_pace(instance: Instance) -> Any:
     """`f[]`, minutes along streets for a straight kilometre, on average, of one day that has them."""
     xp = np if isinstance(instance.load, np.ndarray) else jnp
-    exists = xp.concatenate([xp.ones(1, bool), instance.load > 0])
+    asked = instance.load > 0
+    parts = [xp.ones(1, bool), asked] if instance.depot is not None else [instance.capacity > 0, asked, asked]
+    exists = xp.concatenate(parts)
     is_way = exists[:, None] & exists
     kilometres = xp.where(is_way, _straight(instance), 0.0).sum()
     return xp.where(is_way, instance.travel_time, 0.0).sum() / (kilometres + (kilometres == 0))
 
 
-def _straight(instance: Instance) -> Any:
-    """`f[R+1, R+1]`, straight kilometres between the depot and the drop-offs."""
+def places_of_day(instance: Instance) -> Any:
+    """`f[L, 2]`, the places of `travel_time`, of one day."""
     xp = np if isinstance(instance.dropoff, np.ndarray) else jnp
-    places = xp.concatenate([instance.depot[None], instance.dropoff])
+    first = [instance.start, instance.pickup] if instance.depot is None else [instance.depot[None]]
+    return xp.concatenate([*first, instance.dropoff])
+
+
+def _straight(instance: Instance) -> Any:
+    """`f[L, L]`, straight kilometres between all places."""
+    places = places_of_day(instance)
     gap = places[:, None] - places
     return (gap * gap).sum(axis=-1) ** 0.5
 
@@ -425,8 +468,24 @@ def pad(instance: Instance, max_requests: int, num_vehicles: int) -> Instance:
             f"a day of {instance.max_requests} requests and {instance.num_vehicles} vehicles does not fit into "
             f"max_requests {max_requests} and {num_vehicles} vehicles; make the environment with at least its sizes"
         )
-    lengths = {"requests": max_requests, "vehicles": num_vehicles, "places": max_requests + 1}
-    return pad_arrays(schema_of(SCHEMA, instance), instance, lengths)
+    lengths = {"requests": max_requests, "vehicles": num_vehicles}
+    without = {name: field for name, field in schema_of(SCHEMA, instance).items() if field.axis != "places"}
+    padded = pad_arrays(without, instance, lengths)
+    if instance.travel_time is None or padded is instance:
+        return padded
+    rows = np.zeros(padded.num_places, np.int32)
+    vehicles, requests = np.arange(instance.num_vehicles), np.arange(instance.max_requests)
+    known = [padded.row_of(requests)]
+    if instance.depot is None:
+        known = [vehicles, padded.row_of(requests, True), *known]
+    kept = np.concatenate(known)
+    rows[kept] = instance.num_places - len(kept) + np.arange(len(kept))
+    return padded.replace(
+        **{
+            name: None if ways is None else ways[..., rows[:, None], rows]
+            for name, ways in (("travel_time", instance.travel_time), ("travel_distance", instance.travel_distance))
+        }
+    )
 
 
 def void_vehicles_beyond(instance: Instance, count: jax.Array) -> Instance:
@@ -456,6 +515,8 @@ def stack(instances: Sequence[Instance]) -> Instance:
     """
     if any(instance.travel_time is not None for instance in instances):
         instances = [with_streets(instance).replace(travel_distance=None) for instance in instances]
+        most = (max(instance.max_requests for instance in instances), max(i.num_vehicles for i in instances))
+        instances = [pad(instance, *most) for instance in instances]
     if any(instance.travel_seed is not None for instance in instances):
         instances = [i if i.travel_seed is not None else i.replace(travel_seed=np.int32(0)) for i in instances]
     return stack_arrays(schema_of(SCHEMA, instances[0]), instances)

@@ -12,9 +12,9 @@ import numpy as np
 
 from jaxvrp.envs.dispatch.problem.instance import (
     Instance,
+    Spot,
     latest_return_of,
-    minutes_between,
-    minutes_on_trip,
+    minutes_along,
     slack_of,
 )
 
@@ -182,9 +182,9 @@ def _check_pairs(day: Instance, stops: list[Stop], findings: _Findings) -> None:
                 findings.add("deadline", where)
 
 
-def place_of(day: Instance, stop: Stop) -> np.ndarray:
-    """Where a stop is, `f[2]`."""
-    return np.asarray((day.pickup if stop.is_pickup else day.dropoff)[stop.request])
+def spot_of(day: Instance, stop: Stop) -> Spot:
+    """Where a stop is."""
+    return day.spot_of(stop.request, stop.is_pickup)
 
 
 def _earliest(day: Instance, stop: Stop) -> float:
@@ -202,11 +202,11 @@ def _check_rides(day: Instance, v: int, stops: list[Stop], factors: Iterator[flo
     A vehicle that was idle may have been sent elsewhere meanwhile, so its next stop is no earlier than by driving there
     directly from the last one.
     """
-    travel, aboard, free, here, tolerance = 0.0, 0, 0.0, np.asarray(day.start[v]), findings.tolerance
+    travel, aboard, free, here, tolerance = 0.0, 0, 0.0, day.start_of(v), findings.tolerance
     for stop in stops:
         where = f"vehicle {v} at request {stop.request}"
         earliest, before = _earliest(day, stop), aboard
-        mean, factor = minutes_between(day, v, here, place_of(day, stop)), next(factors)
+        mean, factor = minutes_along(day, v, here, spot_of(day, stop)), next(factors)
         was_idle = aboard == 0 and stop.departs > free + tolerance
         way = stop.way if was_idle and stop.way is not None else mean * factor
         travel, leaves = travel + way, stop.departs if was_idle else free
@@ -216,7 +216,7 @@ def _check_rides(day: Instance, v: int, stops: list[Stop], factors: Iterator[flo
         aboard += int(day.load[stop.request]) * (1 if stop.is_pickup else -1)
         if not 0 <= aboard <= day.capacity[v]:
             findings.add("capacity", where)
-        here, free = place_of(day, stop), stop.start + float(day.stop_time[v])
+        here, free = spot_of(day, stop), stop.start + float(day.stop_time[v])
         findings.legs.append(Leg(v, stop, leaves, _arrival(day, stop, leaves + way), free, before, aboard))
     return travel
 
@@ -226,7 +226,7 @@ def _check_trips(day: Instance, v: int, stops: list[Stop], factors: Iterator[flo
     travel, free, tolerance = 0.0, 0.0, findings.tolerance
     for trip in sorted({stop.trip for stop in stops}):
         on_trip = [stop for stop in stops if stop.trip == trip]
-        where, here = f"vehicle {v}, trip {trip}", 0
+        where, here = f"vehicle {v}, trip {trip}", day.start_of(v)
         loads = on_trip[0].departs
         leaves = time = loads + float(day.minutes_to_load[v])
         if loads < free - tolerance:
@@ -237,15 +237,15 @@ def _check_trips(day: Instance, v: int, stops: list[Stop], factors: Iterator[flo
         if aboard > day.capacity[v] or (day.is_drone[v] and len(on_trip) > 1):
             findings.add("capacity", where)
         for stop in on_trip:
-            way = minutes_on_trip(day, v, here, 1 + stop.request) * next(factors)
+            way = minutes_along(day, v, here, spot_of(day, stop)) * next(factors)
             left, ended, before = time, stop.start + float(day.stop_time[v]), aboard
-            here, travel, time = 1 + stop.request, travel + way, max(time + way, _earliest(day, stop))
+            here, travel, time = spot_of(day, stop), travel + way, max(time + way, _earliest(day, stop))
             aboard -= int(day.load[stop.request])
             findings.legs.append(Leg(v, stop, left, _arrival(day, stop, left + way), ended, before, aboard))
             if abs(stop.start - time) > tolerance or abs(stop.departs - loads) > tolerance:
                 findings.add("time", f"{where}, request {stop.request}")
             time += float(day.stop_time[v])
-        way = minutes_on_trip(day, v, here, 0) * next(factors)
+        way = minutes_along(day, v, here, day.start_of(v)) * next(factors)
         findings.legs.append(Leg(v, None, time, time + way, time + way, aboard, aboard))
         travel, time = travel + way, time + way
         if time - leaves > day.max_trip[v] + tolerance:

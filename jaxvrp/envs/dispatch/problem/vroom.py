@@ -54,7 +54,7 @@ def day_of_vroom(content: Mapping[str, Any], path: str | os.PathLike) -> NamedDa
 
 def _day(tour: Tour, depot: list[float], *places: list[float]) -> dict[str, Any]:
     """The day as a file says it, in seconds since its vehicles begin."""
-    seconds, metres = tour.seconds, tour.metres
+    seconds, metres, _ = tour.ways
     stop_time = max(task.service for task in tour.tasks)
     # What a day without an end has to last at most: all jobs one after the other, the last as late as one opens.
     endless = max(task.window[0] for task in tour.tasks) + len(seconds) * (seconds.max() + stop_time)

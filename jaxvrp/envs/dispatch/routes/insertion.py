@@ -24,8 +24,9 @@ from jaxvrp.envs.dispatch.routes.plans import (
     Prepared,
     Request,
     at_position,
-    distance,
+    ends_of,
     located,
+    mean_minutes,
     minutes_of_all,
 )
 from jaxvrp.envs.dispatch.routes.schedule import (
@@ -89,7 +90,7 @@ def insert(prepared: Prepared, plans: Plans, found: Offers, request: Request, ch
         plans = plans.replace(released=jnp.where(chosen, jnp.maximum(plans.released, request.released), plans.released))
         drop = _Stop(found.dropoff_position, (*of_dropoff, request.released), found.dropoff_start)
         return _put(plans, chosen, [drop])
-    due = request.arrival + prepared.mean_pace * distance(request.pickup, request.dropoff)
+    due = request.arrival + mean_minutes(prepared, *ends_of(prepared, request))
     drop = _Stop(found.dropoff_position, (*of_dropoff, due), found.dropoff_start)
     of_pickup = (*request.pickup, request.pickup_earliest, request.pickup_deadline, request.load, request.index)
     pick = _Stop(found.pickup_position, (*of_pickup, request.arrival), found.pickup_start)
@@ -171,15 +172,16 @@ def _offer_deliveries(prepared: Prepared, plans: Plans, request: Request) -> Off
 def _offer_rides(prepared: Prepared, plans: Plans, request: Request) -> Offers:
     """A pickup and a drop-off, each at one position of the plan."""
     at, index = positions(prepared, plans), index_of(plans.start.shape[-1] + 1)
-    stop_time, pace, granted = prepared.fleet.stop_time[:, None], prepared.pace[:, None], prepared.slack
-    pick = _fit(prepared, at, request.pickup, request.pickup_earliest, request.pickup_deadline)
-    drop = _fit(prepared, at, request.dropoff, request.dropoff_earliest, request.dropoff_deadline)
+    stop_time, granted = prepared.fleet.stop_time[:, None], prepared.slack
+    pickup, dropoff = ends_of(prepared, request)
+    pick = _fit(prepared, at, pickup, request.pickup_earliest, request.pickup_deadline)
+    drop = _fit(prepared, at, dropoff, request.dropoff_earliest, request.dropoff_deadline)
     carried = followed_by(plans.aboard, plans.aboard[:, None] + sums(plans.stops[LOAD]))
     is_full = carried + request.load > prepared.capacity[:, None]
     has_room = (plans.num_stops + 2 <= plans.start.shape[-1]) & request.exists
 
     # The drop-off right after the pickup.
-    ride = distance(request.pickup, request.dropoff) * pace
+    ride = minutes_of_all(prepared, pickup[:, None, None], dropoff[:, None, None])
     begin_next = jnp.maximum(request.dropoff_earliest, pick.begin + stop_time + ride)
     reach_next = begin_next + stop_time + drop.way_on
     fits_next = (pick.begin <= request.pickup_deadline + granted) & (begin_next <= request.dropoff_deadline + granted)

@@ -39,7 +39,7 @@ class UnderWay(struct.PyTreeNode):
     Attributes:
         stops: `f32[7, V, U]`, planes as in `Plans`.
         count: `i32[V]`, how many; 0 if all is ended.
-        origin: `f32[2, V]`, where its first leg began.
+        origin: `f32[2, V]`, where its first leg began; along streets with rows of the matrix, `f32[3, V]`.
         left: `f32[V]`, when; with a depot, when it began to load.
         leg: `i32[V]`, the number of that leg; if all is ended, of the next one.
     """

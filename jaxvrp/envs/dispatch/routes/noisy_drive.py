@@ -23,7 +23,6 @@ from jaxvrp.envs.dispatch.routes.plans import (
     Prepared,
     depot_of,
     drifted,
-    located,
     minutes_of_all,
     places_of,
     without_first,
@@ -39,7 +38,7 @@ class Drive(struct.PyTreeNode):
         present: `bool[V, K]`.
         leg: `i32[V, K]`, the number of the leg to a stop.
         ends_trip: `bool[V, K]`, whether the vehicle drives home from there.
-        origin: `f32[2, V, K]`, where that begins.
+        origin: `f32[2, V, K]`, where that begins, along streets as of `located`.
         departs: `f32[V, K]`, when; with a depot, when the vehicle begins to load for that trip.
         minutes: `f32[V, K]`, of the leg.
         arrival, start: `f32[V, K]`, when it ends, and when service begins.
@@ -122,7 +121,7 @@ def drive(prepared: Prepared, plans: Plans, until: jax.Array) -> Drive:
         after = _Carry(there, time, expected, loaded)
         after = jax.tree.map(lambda new, old: jnp.where(present, new, old), after, before)
         return after, {
-            "origin": place[:2],
+            "origin": place,
             "departs": loaded,
             "minutes": minutes,
             "arrival": arrival,
@@ -136,8 +135,7 @@ def drive(prepared: Prepared, plans: Plans, until: jax.Array) -> Drive:
 
     is_out = under_way.count > 0
     first = jnp.where(is_out, under_way.left, plans.free)
-    place = located(prepared, jnp.where(is_out, under_way.origin, plans.place), 0.0)
-    begin = _Carry(place, first, first, first)
+    begin = _Carry(jnp.where(is_out, under_way.origin, plans.place), first, first, first)
     columns = (stops, present, loads, ends_trip, released, factor, home_factor)
     by_column = jax.tree.map(lambda values: jnp.moveaxis(values, -1, 0), columns)
     driven = jax.lax.scan(serve, begin, by_column)[1]
@@ -192,7 +190,7 @@ def advance(
     left = without_first(left, jnp.sum(of_plan, axis=-1, dtype=jnp.int32))
     left = left.replace(free=at_last(driven.expected_ended, plans.free), under_way=under_way)
     if prepared.fleet.depot is None:
-        place = at_last(driven.stops[:2], plans.place)
+        place = at_last(places_of(prepared, driven.stops), plans.place)
         goal = jnp.where(of_plan.any(axis=-1), place, plans.goal)
         load = jnp.sum(jnp.where(of_plan, plans.stops[LOAD], 0.0), axis=-1)
         left, drift = drifted(prepared, left.replace(place=place, goal=goal, aboard=plans.aboard + load), now)

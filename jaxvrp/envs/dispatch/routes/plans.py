@@ -91,6 +91,13 @@ class Prepared(struct.PyTreeNode):
         """`f32[V]`, minutes for a straight kilometre, on average."""
         return self.pace if self.factors is None else self.pace / self.factors.planned
 
+    def row_of(self, request: jax.Array, is_pickup: jax.Array | bool) -> jax.Array:
+        """`f32[...]`, as of the day; so may requests be."""
+        if self.fleet.depot is not None:
+            return 1.0 + request
+        vehicles, requests = self.capacity.shape[-1], self.table.shape[-2]
+        return vehicles + request + jnp.where(is_pickup, 0.0, float(requests))
+
     def request(self, index: jax.Array) -> Request:
         """That of this number (`i32[]`)."""
         row = rows_at(self.table, index)
@@ -131,10 +138,10 @@ class Plans(struct.PyTreeNode):
     """What V vehicles are going to do, up to S stops each.
 
     Attributes:
-        place: `f32[2, V]`, where a vehicle is free next; with a depot, there.
+        place: `f32[2, V]`, where a vehicle is free next; with a depot, there; along streets as of `located`.
         free: `f32[V]`, when; with a depot, when it can load.
         aboard: `f32[V]`, its load then.
-        goal: `f32[2, V]`, where it goes if it has no plan; its place, if it waits there.
+        goal: the same, where it goes if it has no plan; its place, if it waits there.
         stops: `f32[7, V, S]`, the planes of its stops in their order, 0 where there is none.
         start: `f32[V, S]`, when service begins there; inf where there is none.
         released: `f32[V]`, with a depot, when all parcels of a plan are there, unless it is a drone's; 0 without one.
@@ -195,7 +202,7 @@ def distance(a: jax.Array, b: jax.Array) -> jax.Array:
 
 
 def located(prepared: Prepared, place: jax.Array, number: jax.Array | float) -> jax.Array:
-    """Places (`f32[2, ...]`) as `minutes` needs them: along streets with their numbers in the matrix, `f32[3, ...]`."""
+    """Places (`f32[2, ...]`) as `minutes` needs them: along streets with their rows of the matrix, `f32[3, ...]`."""
     if prepared.fleet.travel_time is None:
         return place
     row = jnp.broadcast_to(jnp.asarray(number, jnp.float32), place.shape[1:])
@@ -204,7 +211,13 @@ def located(prepared: Prepared, place: jax.Array, number: jax.Array | float) -> 
 
 def places_of(prepared: Prepared, stops: jax.Array) -> jax.Array:
     """Where stops (`f32[7, ...]`) are, `f32[2, ...]`; along streets as of `located`."""
-    return located(prepared, stops[:2], 1.0 + stops[REQUEST])
+    return located(prepared, stops[:2], prepared.row_of(stops[REQUEST], stops[LOAD] > 0))
+
+
+def ends_of(prepared: Prepared, request: Request) -> tuple[jax.Array, jax.Array]:
+    """Where a request is picked up and dropped off, `f32[2]`; along streets as of `located`."""
+    pickup, dropoff = (prepared.row_of(request.index, is_pickup) for is_pickup in (True, False))
+    return located(prepared, request.pickup, pickup), located(prepared, request.dropoff, dropoff)
 
 
 def depot_of(prepared: Prepared, axes: int) -> jax.Array:
@@ -248,11 +261,22 @@ def minutes_of_all(prepared: Prepared, origin: jax.Array, target: jax.Array) -> 
     return minutes(prepared, origin, target, prepared.pace.reshape(shape), prepared.fleet.is_drone.reshape(shape))
 
 
+def mean_minutes(prepared: Prepared, origin: jax.Array, target: jax.Array) -> jax.Array:
+    """The same on average, `f32[V]`, between places `f32[2]` or `f32[2, V]`, as of `located`."""
+    if prepared.fleet.travel_time is None:
+        return distance(origin, target) * prepared.mean_pace
+    planned = minutes_of_all(prepared, origin, target)
+    return planned if prepared.factors is None else planned / prepared.factors.planned
+
+
 def begin(prepared: Prepared, max_stops: int) -> Plans:
     """No plans: all vehicles wait at their start, or at the depot."""
     instance, under_way = prepared.fleet, None
     vehicles = instance.num_vehicles
-    place = instance.start.T if instance.depot is None else jnp.broadcast_to(instance.depot[:, None], (2, vehicles))
+    if instance.depot is None:
+        place = located(prepared, instance.start.T, jnp.arange(vehicles))
+    else:
+        place = located(prepared, jnp.broadcast_to(instance.depot[:, None], (2, vehicles)), 0.0)
     if prepared.factors is not None:
         under_way = UnderWay(
             stops=jnp.zeros((NUM_PLANES, vehicles, 1 if instance.depot is None else max_stops), jnp.float32),
@@ -331,7 +355,7 @@ def _ride_on(
     """Vehicles are free where and when they end the stop that they have begun last; those without a plan go on."""
     load, late = plans.stops[LOAD], _late(prepared, plans, begun)
     any_begun = count > 0
-    place = jnp.where(any_begun, at_position(count - 1, plans.stops[:2]), plans.place)
+    place = jnp.where(any_begun, at_position(count - 1, places_of(prepared, plans.stops)), plans.place)
     ended = at_position(count - 1, plans.start) + prepared.fleet.stop_time
     left = left.replace(
         place=place,
@@ -347,9 +371,16 @@ def _ride_on(
 
 
 def drifted(prepared: Prepared, plans: Plans, now: jax.Array) -> tuple[Plans, jax.Array]:
-    """Vehicles without a plan on their way to their goal at `now`, and the minutes that they drove (`f32[V]`)."""
-    idle = plans.num_stops == 0
-    way = distance(plans.place, plans.goal) * prepared.mean_pace
+    """Vehicles without a plan on their way to their goal at `now`, and the minutes that they drove (`f32[V]`).
+
+    Along streets they can turn at places only: who has left for a goal is free there, and its way counts at once.
+    """
+    idle, way = plans.num_stops == 0, mean_minutes(prepared, plans.place, plans.goal)
+    if prepared.fleet.travel_time is not None:
+        leaves_now = idle & (plans.place[2] != plans.goal[2]) & (plans.free < now)
+        drift = jnp.where(leaves_now, way, 0.0)
+        free = jnp.where(idle, jnp.maximum(plans.free + drift, now), plans.free)
+        return plans.replace(place=jnp.where(leaves_now, plans.goal, plans.place), free=free), drift
     drift = jnp.where(idle, jnp.clip(now - plans.free, 0.0, way), 0.0)
     there = drift >= way
     share = drift / jnp.where(way > 0, way, 1.0)

@@ -15,7 +15,6 @@ from jaxvrp.envs.dispatch.routes.plans import (
     at_position,
     depot_of,
     loads_at,
-    located,
     minutes_of_all,
     places_of,
     way_home,
@@ -93,7 +92,7 @@ def positions(prepared: Prepared, plans: Plans, released: jax.Array | None = Non
     index, count = index_of(size + 1), plans.num_stops[:, None]
     places = places_of(prepared, plans.stops)
     nothing = jnp.zeros((places.shape[0], vehicles, 1), jnp.float32)
-    before = followed_by(located(prepared, plans.place, 0.0), places)
+    before = followed_by(plans.place, places)
     after = jnp.concatenate([places, nothing], axis=-1)
     deadline = plans.stops[DEADLINE]
     if prepared.factors is not None:

@@ -7,7 +7,10 @@ import math
 
 
 def drive(day, v, place, free, stops):
-    """All travel and the least slack of `(place, earliest, deadline, load, released)` in this order."""
+    """All travel and the least slack of `(place, earliest, deadline, load, released)` in this order.
+
+    A place of rides along streets has its row of the matrix, too.
+    """
     pace, stop_time = 60 * day.detour[v] / day.speed[v], day.stop_time[v]
     trips = [stops] if day.depot is None or not day.is_drone[v] else [[stop] for stop in stops]
     time, travel, slack = free, 0.0, math.inf
@@ -16,7 +19,7 @@ def drive(day, v, place, free, stops):
         time = time if day.depot is None else max(time, *(stop[-1] for stop in trip), 0.0) + stop_time
         left = time
         for there, earliest, deadline, *_ in trip:
-            way = pace * math.dist(here, there)
+            way = minutes(day, pace, here, there)
             here, travel, time = there, travel + way, max(earliest, time + way)
             slack, time = min(slack, deadline - time), time + stop_time
         if day.depot is not None and trip:
@@ -25,6 +28,13 @@ def drive(day, v, place, free, stops):
             slack = min(slack, day.horizon - time, left + day.max_trip[v] - time)
             time += day.turnaround[v]
     return travel, slack
+
+
+def minutes(day, pace, here, there):
+    """Minutes between two places."""
+    if len(there) == 3:
+        return day.travel_time[int(here[2]), int(there[2])]
+    return pace * math.dist(here, there)
 
 
 def holds(day, v, aboard, stops):
@@ -44,6 +54,8 @@ def least_travel(day, plans):
     for v, start in enumerate(plans.start):
         for k in range(num_stops(start)):
             place, numbers = tuple(plans.stops[:2, v, k]), plans.stops[2:7, v, k]
+            if day.depot is None and day.travel_time is not None:
+                place = (*place, day.row_of(int(numbers[3]), numbers[2] > 0))
             of_request[int(numbers[3])].append((v, k))
             stops[v, k] = (place, *numbers[:3], numbers[4])
     vehicles = range(len(plans.start))

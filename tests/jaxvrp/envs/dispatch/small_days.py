@@ -95,7 +95,21 @@ def street_day(rng, requests=None, vehicles=FLEET):
     return day.replace(travel_time=time)
 
 
+def ride_along_streets(rng, requests=None, vehicles=FLEET):
+    """As `ride_day`, with streets that take up to four times as long in one direction as in the other."""
+    day = ride_day(rng, requests, vehicles)
+    count = day.num_places
+    return day.replace(travel_time=closed(rng.uniform(2, 8, (count, count)) * (1 - np.eye(count)))[0])
+
+
 DAYS = {"ride_pooling": ride_day, "same_day": parcel_day}
+
+PLAYED = {
+    **{name: (env, DAYS[name]) for name, env in ENVS.items()},
+    "streets": (ENVS["same_day"].replace(travel="matrix"), street_day),
+    "rides along streets": (ENVS["ride_pooling"].replace(travel="matrix"), ride_along_streets),
+}
+"""Environments and who draws their days, by name."""
 
 
 def padded(days):

@@ -10,16 +10,14 @@ import pytest
 from benchmarks.reference.dispatch import NumpyDispatch, NumpyNoisyDispatch
 from tests.jaxvrp.envs.dispatch.small_days import (
     COUNT,
-    DAYS,
-    ENVS,
     FLEET,
     NOISY,
+    PLAYED,
     STOPS,
     ZONES,
     each,
     padded,
     play,
-    street_day,
 )
 
 COMPARED = 24
@@ -65,12 +63,6 @@ def made(env, day, states, i):
         travel_price=0.02,
         late_price=env.late_price,
     )
-
-
-PLAYED = {
-    **{name: (env, DAYS[name]) for name, env in ENVS.items()},
-    "streets": (ENVS["same_day"].replace(travel="matrix"), street_day),
-}
 
 
 @pytest.mark.parametrize("noise", [{}, NOISY], ids=["exact", "noise"])

@@ -12,15 +12,15 @@ from jaxvrp.envs.dispatch.routes.insertion import insert, offers
 from jaxvrp.envs.dispatch.routes.replan import replan
 from jaxvrp.envs.dispatch.routes.schedule import planned_travel, rescheduled
 from tests.jaxvrp.envs.dispatch.brute_force import least_travel
-from tests.jaxvrp.envs.dispatch.small_days import COUNT, DAYS, ENVS, NOISY, each, padded, play
+from tests.jaxvrp.envs.dispatch.small_days import COUNT, DAYS, ENVS, NOISY, PLAYED, each, padded, play
 
 
-@pytest.fixture(scope="module", params=ENVS)
+@pytest.fixture(scope="module", params=[*ENVS, "rides along streets"])
 def states(request):
     """States `[N]` of days that were driven at random, those with plans."""
-    rng = np.random.default_rng(9)
-    batch = padded([DAYS[request.param](rng) for _ in range(COUNT)])
-    played = play(ENVS[request.param], batch, jax.random.key(6), 0.0)[0][0]
+    (env, day_of), rng = PLAYED[request.param], np.random.default_rng(9)
+    batch = padded([day_of(rng) for _ in range(COUNT)])
+    played = play(env, batch, jax.random.key(6), 0.0)[0][0]
     flat = jax.tree.map(lambda leaf: leaf[2:10].reshape(-1, *leaf.shape[2:]), played)
     return jax.tree.map(lambda leaf: leaf[np.asarray(flat.plans.num_stops.sum(axis=-1) >= 3)], flat)
 

@@ -1,4 +1,4 @@
-"""Vehicles of a depot along streets: asymmetric matrices, against straight lines, the check and brute force."""
+"""Vehicles along streets: asymmetric matrices, against straight lines, the check and brute force."""
 
 import itertools
 import json
@@ -13,13 +13,26 @@ from jaxvrp.envs.dispatch import driven_stops, leg_factors, load, make_instance,
 from jaxvrp.envs.dispatch.baselines.hindsight import TRAVEL_PRICE
 from jaxvrp.envs.dispatch.baselines.known_day import search_day
 from jaxvrp.envs.dispatch.baselines.search import replanned
+from jaxvrp.envs.dispatch.driven_day import driven_day
 from jaxvrp.envs.dispatch.problem.day_file import FORMAT, parse_day, read_days, unservable
 from jaxvrp.envs.dispatch.problem.instance import as_float32, with_streets
 from jaxvrp.io.earth import Earth
-from jaxvrp.io.streets import closed
-from tests.jaxvrp.envs.dispatch.small_days import COUNT, ENVS, each, padded, parcel_day, play, street_day
+from jaxvrp.io.streets import TRAVEL, closed
+from tests.jaxvrp.envs.dispatch.small_days import (
+    COUNT,
+    DAYS,
+    ENVS,
+    PLAYED,
+    each,
+    padded,
+    parcel_day,
+    play,
+    replay,
+    ride_along_streets,
+    street_day,
+)
 
-ALONG = ENVS["same_day"].replace(travel="matrix")
+ALONG = PLAYED["streets"][0]
 WAYS = [[0.0, 2.0, 5.0], [3.0, 0.0, 4.0], [4.0, 1.0, 0.0]]
 SMALL = {
     "arrival": [0, 0],
@@ -48,26 +61,74 @@ def test_the_matrix_is_driven_in_its_direction():
     assert timestep.done and float(timestep.metrics["travel"]) == pytest.approx(2 + 3 + 5 + 4)
 
 
-def test_straight_ways_as_a_matrix_give_the_same_days():
-    alike = [day.replace(speed=0 * day.speed + 30, detour=0 * day.detour + 1) for day in days(parcel_day)]
-    batches = (ENVS["same_day"], alike), (ALONG, [with_streets(day) for day in alike])
-    straight, along = (jax.device_get(play(env, padded(each), jax.random.key(1), 0.1)) for env, each in batches)
-    for name in ("reward", "action_mask", "observation", "entities", "metrics"):
-        both = (jax.tree.leaves(getattr(played[0][1], name)) for played in (straight, along))
+def test_who_is_sent_to_a_zone_turns_at_places_only():
+    """Two requests at 0 and 4; the vehicle goes to the first pickup, 10 minutes away, and turns there."""
+    pickup, dropoff = [[4, 4], [0, 4]], [[9, 0], [0, 0]]
+    ways = np.full((5, 5), 10.0) - 10 * np.eye(5)
+    ways[1, 2] = 6.0  # from the pickup of the first request to that of the second
+    day = make_instance(
+        [0, 4],
+        dropoff,
+        [90, 90],
+        pickup=pickup,
+        start=[[1, 1]],
+        capacity=[2],
+        speed=30,
+        horizon=90,
+        area=[[0, 0], [5, 5]],
+        travel_time=ways,
+    )
+    sizes = {"num_vehicles": 1, "max_requests": 2, "zones": 1, "max_stops": 4}
+    env = jaxvrp.make("dispatch", **sizes, travel="matrix")
+    state, _ = jax.jit(env.reset_to)(day)
+    sent = {"dispatcher": jnp.zeros(1, jnp.int32), "vehicle": jnp.ones(1, jnp.int32)}
+    state, timestep = jax.jit(env.step)(state, sent)
+    # Of the known places (1, 1), (4, 4) and (9, 0), the middle (2.5, 2.5) is as near to the first two: the first stays.
+    assert not timestep.metrics["travel"]
+    day = day.replace(start=np.zeros((1, 2)))
+    state, _ = jax.jit(env.reset_to)(day)
+    state, timestep = jax.jit(env.step)(state, sent)
+    assert timestep.metrics["travel"] == 10 and not timestep.action_mask["vehicle"][0, 1]
+    np.testing.assert_allclose(state.plans.place[:, 0], [4, 4, 1])
+    np.testing.assert_allclose(state.offers.pickup_start, [10 + 6])
+    taken = {"dispatcher": jnp.ones(1, jnp.int32), "vehicle": jnp.zeros(1, jnp.int32)}
+    state, timestep = jax.jit(env.step)(state, taken)
+    assert timestep.done and timestep.metrics["travel"] == 10 + 6 + 10
+
+
+@pytest.mark.parametrize("name", ENVS)
+def test_straight_ways_as_a_matrix_give_the_same_days(name):
+    """Where drivers stay."""
+    rng = np.random.default_rng(3)
+    drawn = [DAYS[name](rng) for _ in range(COUNT)]
+    batch = padded([day.replace(speed=0 * day.speed + 30, detour=0 * day.detour + 1) for day in drawn])
+    actions = play(ENVS[name], batch, jax.random.key(1), 0.1)[1]
+    actions = {role: numbers * (role == "dispatcher") for role, numbers in actions.items()}
+    env = PLAYED["streets" if name == "same_day" else "rides along streets"][0]
+    as_streets = padded([with_streets(day) for day in each(batch)])
+    straight, along = (jax.device_get(replay(*days, actions)) for days in ((ENVS[name], batch), (env, as_streets)))
+    for part in ("reward", "action_mask", "observation", "entities", "metrics"):
+        both = (jax.tree.leaves(getattr(played[1], part)) for played in (straight, along))
         for line, street in zip(*both, strict=True):
-            np.testing.assert_allclose(line, street, rtol=1e-4, atol=2e-4, err_msg=name)
+            np.testing.assert_allclose(line, street, rtol=1e-4, atol=2e-4, err_msg=part)
 
 
 @pytest.mark.parametrize("noise", [{}, {"travel_noise": 0.6}], ids=["exact", "noise"])
-def test_the_check_agrees_with_what_was_driven(noise):
-    env, batch = ALONG.replace(**noise), padded([day.replace(travel_seed=np.int32(i)) for i, day in enumerate(days())])
-    (_, timesteps), actions = jax.device_get(play(env, batch, jax.random.key(1), 0.0))
+@pytest.mark.parametrize("name", ["streets", "rides along streets"])
+def test_the_check_agrees_with_what_was_driven(name, noise):
+    env, day_of = PLAYED[name]
+    env, batch = (
+        env.replace(**noise),
+        padded([day.replace(travel_seed=np.int32(i)) for i, day in enumerate(days(day_of))]),
+    )
+    (states, timesteps), actions = jax.device_get(play(env, batch, jax.random.key(1), 0.0))
     wrong = 0
     for i, day in enumerate(each(batch)[:12]):
-        stops = driven_stops(env, day, {"dispatcher": actions["dispatcher"][:, i]})
+        stops = driven_stops(env, day, {role: numbers[:, i] for role, numbers in actions.items()})
         report = solution_report(day, stops, factors=leg_factors(env, day))
         assert report.feasible, report.summary()
-        np.testing.assert_allclose(report.travel.sum(), timesteps.metrics["travel"][-1, i], rtol=1e-4)
+        driven = driven_day(env, jax.tree.map(lambda leaf, i=i: leaf[:, i], states))
+        np.testing.assert_allclose(driven.travel, timesteps.metrics["travel"][-1, i], rtol=1e-4)
         back = solution_report(day.replace(travel_time=day.travel_time.T), stops, factors=leg_factors(env, day))
         wrong += not back.feasible
     assert wrong > 6
@@ -107,7 +168,7 @@ def test_what_has_not_begun_is_planned_again_along_streets():
     assert (after.sum(axis=-1) <= before.sum(axis=-1) + 1e-3).all() and after.sum() < 0.99 * before.sum()
 
 
-def test_files_hold_matrices_and_padding_lies_at_the_depot(tmp_path):
+def test_files_hold_matrices_and_padding_lies_at_the_first_place(tmp_path):
     day = street_day(np.random.default_rng(0))
     save(tmp_path / "day.npz", day)
     np.testing.assert_array_equal(load(tmp_path / "day.npz").travel_time, day.travel_time)
@@ -115,6 +176,21 @@ def test_files_hold_matrices_and_padding_lies_at_the_depot(tmp_path):
     np.testing.assert_array_equal(larger.travel_time[-2:, :3], np.tile(day.travel_time[0, :3], (2, 1)))
     mixed = stack([day, parcel_day(np.random.default_rng(1))])
     assert mixed.travel_time.shape == (2, day.max_requests + 1, day.max_requests + 1)
+
+
+def test_padding_moves_the_rows_of_rides_with_their_places(tmp_path):
+    day = ride_along_streets(np.random.default_rng(0))
+    larger = pad(day, day.max_requests + 2, day.num_vehicles + 1)
+    assert len(larger.travel_time) == larger.num_places
+    spots = [(day.start_of(1), larger.start_of(1))]
+    spots += [(day.spot_of(3, end), larger.spot_of(3, end)) for end in (True, False)]
+    for (before, after), (other, later) in itertools.product(spots, spots):
+        assert day.travel_time[before.row, other.row] == larger.travel_time[after.row, later.row]
+    batch = stack([day, pad(ride_along_streets(np.random.default_rng(1), requests=4), 7, 5)])
+    np.testing.assert_array_equal(batch.travel_time[0], pad(day, 10, 5).travel_time)
+    save(tmp_path / "day.npz", larger)
+    (read,) = read_days(tmp_path / "day.npz")
+    np.testing.assert_array_equal(read.instance.travel_time, day.travel_time)
 
 
 def test_matrices_in_a_day_file_are_in_its_units():
@@ -158,6 +234,15 @@ def test_a_day_names_a_file_of_streets_beside_it(tmp_path):
         read_days(path)
     with pytest.raises(ValueError, match="streets names a file"):
         parse_day(content)
+    requests.append({**requests[0], "id": "Bo"})
+    requests[0]["id"] = "Ada"
+    (tmp_path / "table.csv").write_text("Bo,Ada,home\n0,60,120\n60,0,180\n240,300,0\n")
+    path.write_text(json.dumps({**content, "streets": "table.csv"}))
+    (day,) = read_days(path)
+    assert day.instance.travel_time.tolist() == [[0, 5, 4], [3, 0, 1], [2, 1, 0]]
+    (tmp_path / "table.csv").write_text("Eve,Ada,home\n0,60,120\n60,0,180\n240,300,0\n")
+    with pytest.raises(ValueError, match=r"streets: table\.csv has a row of Ada, and none of Bo"):
+        read_days(path)
     path.write_text(json.dumps({**content, "travel_time": [[0, 1], [1, 0]]}))
     with pytest.raises(ValueError, match="streets: travel_time says how long ways are, too"):
         read_days(path)
@@ -188,10 +273,12 @@ def test_a_published_city_is_planned_along_its_streets(published_city):
     assert nearest.min(axis=1).sum() <= report.travel.sum() < 2 * minutes[0].sum()
 
 
-def test_streets_without_a_depot_and_where_vehicles_drive_straight_are_refused():
-    rides = {name: value for name, value in SMALL.items() if name != "depot"}
-    with pytest.raises(ValueError, match="travel_time is of trips from a depot"):
-        make_instance(**rides, pickup=[[0, 0], [0, 1]], travel_time=WAYS)
+def test_streets_where_vehicles_drive_straight_and_drones_without_a_depot_are_refused():
+    rides = {name: value for name, value in SMALL.items() if name != "depot"} | {"pickup": [[0, 0], [0, 1]]}
+    with pytest.raises(ValueError, match="travel_time has 3 rows; it needs 5"):
+        make_instance(**rides, travel_time=WAYS)
+    with pytest.raises(ValueError, match="vehicle 0 is a drone, and without a depot"):
+        make_instance(**rides, is_drone=[True], travel_time=np.ones((5, 5)) - np.eye(5))
     with pytest.raises(ValueError, match="make it with travel='matrix'"):
         jaxvrp.make("dispatch", **SIZES, max_requests=2).reset_to(make_instance(**SMALL, travel_time=WAYS))
 
@@ -205,3 +292,15 @@ def test_generated_streets_are_those_of_the_straight_day_and_a_detour():
     assert (time >= line - 1e-4).all() and (time <= 2.0 * line + 1e-4).all()
     assert np.abs(time - time.T).max() > 0.05 * time.max() and closed(time)[2] == 0
     assert as_float32(jax.device_get(along)).travel_time.dtype == jnp.float32
+
+
+def test_generated_rides_are_due_by_their_streets():
+    sizes = {"num_vehicles": 3, "max_requests": 20, "expected_requests": 15.0, "vehicle_detour": 1.3}
+    straight, along = (jaxvrp.make("dispatch", **sizes, travel=way).generate(jax.random.key(3)) for way in TRAVEL)
+    np.testing.assert_array_equal(straight.pickup, along.pickup)
+    assert closed(np.asarray(along.travel_time))[2] == 0
+    asked = np.flatnonzero(np.asarray(along.load))
+    direct = np.asarray(along.travel_time)[along.row_of(asked, True), along.row_of(asked)]
+    np.testing.assert_allclose(along.dropoff_deadline[asked] - along.arrival[asked], direct + 12, rtol=1e-5)
+    line = 2 * np.linalg.norm(np.asarray(along.pickup - along.dropoff), axis=1)[asked]
+    assert (direct >= line - 1e-4).all() and (direct <= 1.6 * line + 1e-4).all() and (direct > 1.05 * line).any()
