@@ -23,6 +23,7 @@ from jaxvrp.envs.dispatch.problem.instance import Instance
 SLACK = {"trips": 1e-3 / 480, "rides": 1e-3 / 180}  # horizons, on every deadline, and by which added travel is alike
 LATELY = 1 / 12  # of the horizon
 SOON, COVERED, EVEN = 1 / 30, 0.8, 10.0  # of the horizon; the weight of cover; pickups that are believed in at first
+LONGER = 1.1  # than the direct way, along streets, is one by way of a place where an idle vehicle can turn
 WAY, ENOUGH = 0.9, 0.2  # need that a way of the whole horizon costs; the least gain for which a vehicle moves
 DAYS = 8  # that random play takes in turn
 
@@ -92,7 +93,7 @@ class NumpyDispatch:
         self.begun: list[Served] = []
         self.step_number, self.invalid_actions, self.value, self.served = 0, 0, 0.0, 0
         self.travel = np.zeros(self.num_vehicles)
-        self.now = 0.0
+        self.now, self.known = 0.0, 0
         if not self.done:
             self.now = float(instance.arrival[0])
             self._advance(self.now)
@@ -313,19 +314,32 @@ class NumpyDispatch:
         vehicle = self.vehicles[v]
         if until <= vehicle.free:
             return
-        way = self._way_to_goal(v)
         if self.turns_at_places:
-            vehicle.place, vehicle.free = vehicle.goal, max(vehicle.free + way, until)
+            turn = self._next_turn(v)
+            way = self._idle_way(v, turn)
+            vehicle.place, vehicle.free = turn, max(vehicle.free + way, until)
             self.travel[v] += way
             return
+        way = self._idle_way(v, vehicle.goal)
         driven = min(way, until - vehicle.free)
         if way > 0:
             vehicle.place = vehicle.place + driven / way * (vehicle.goal - vehicle.place)
         self.travel[v] += driven
         vehicle.free = until
 
-    def _way_to_goal(self, v: int) -> float:
-        return self._ride_way(v, self.vehicles[v].place, self.vehicles[v].goal)
+    def _idle_way(self, v: int, target: np.ndarray) -> float:
+        return self._ride_way(v, self.vehicles[v].place, target)
+
+    def _next_turn(self, v: int) -> np.ndarray:
+        """Of the places where vehicles wait, the first that is on the way to the goal, or little off it."""
+        place, goal = self.vehicles[v].place, self.vehicles[v].goal
+        direct, found = self._ride_way(v, place, goal), []
+        for zone in range(self.zones**2):
+            turn = self._waiting_place(zone)
+            there, onward = self._ride_way(v, place, turn), self._ride_way(v, turn, goal)
+            if there > 0 and onward < direct and there + onward <= LONGER * direct:
+                found.append((there, zone, turn))
+        return min(found)[2] if found else goal
 
     # --- decisions --------------------------------------------------------------------------------------------------
 
@@ -354,7 +368,7 @@ class NumpyDispatch:
         middle = self.middle(zone)
         if self.day.travel_time is None:
             return middle
-        known = self._known_places(self.step_number + 1)
+        known = self._known_places(self.known)
         return min(known, key=lambda place: float(np.hypot(*(place[:2] - middle))))
 
     def step(self, choice: int, zones: np.ndarray | None = None) -> float:
@@ -365,6 +379,7 @@ class NumpyDispatch:
         if not (0 <= choice <= self.num_vehicles and masks["dispatcher"][0, choice]):
             self.invalid_actions += 1
             choice = 0
+        self.known = self.step_number + 1
         was_idle = [self.is_idle(v) for v in range(self.num_vehicles)]
         if choice > 0:
             offer = offers[choice - 1]
@@ -729,8 +744,8 @@ class NumpyNoisyDispatch(NumpyDispatch):
         self.drifted[v] += float(self.travel[v]) - before
         self.really_free[v] = vehicle.free
 
-    def _way_to_goal(self, v: int) -> float:
-        return super()._way_to_goal(v) / self.planned
+    def _idle_way(self, v: int, target: np.ndarray) -> float:
+        return super()._idle_way(v, target) / self.planned
 
     # --- decisions --------------------------------------------------------------------------------------------------
 

@@ -170,7 +170,8 @@ def proceed(state: State, plans: Plans, choice: jax.Array, growth: jax.Array, nu
     is_last = following >= prepared.num_requests
     request = _request(prepared, following)
     now = jnp.where(is_last, state.now, request.arrival)
-    plans, begun = _advance(prepared, plans, state.now, jnp.where(is_last, jnp.inf, now), now)
+    turns = None if state.waiting is None else state.waiting[:3]
+    plans, begun = _advance(prepared, plans, state.now, jnp.where(is_last, jnp.inf, now), now, turns)
     gained = jnp.where(choice > 0, state.request.value, 0.0)
     travel = growth + begun.travel if begun.late is None else begun.travel
     totals = state.totals
@@ -202,11 +203,16 @@ def proceed(state: State, plans: Plans, choice: jax.Array, growth: jax.Array, nu
 
 
 def _advance(
-    prepared: Prepared, plans: Plans, since: jax.Array, until: jax.Array, now: jax.Array
+    prepared: Prepared,
+    plans: Plans,
+    since: jax.Array,
+    until: jax.Array,
+    now: jax.Array,
+    turns: jax.Array | None = None,
 ) -> tuple[Plans, Begun]:
     if prepared.factors is None:
-        return plans_module.advance(prepared, plans, until, now)
-    return noisy_drive.advance(prepared, plans, since, until, now)
+        return plans_module.advance(prepared, plans, until, now, turns)
+    return noisy_drive.advance(prepared, plans, since, until, now, turns)
 
 
 def _added(total: Lateness | None, new: Lateness | None) -> Lateness | None:

@@ -169,7 +169,12 @@ def begun_until(prepared: Prepared, driven: Drive, until: jax.Array) -> jax.Arra
 # Jitted, so that a program that asks several times traces it once.
 @jax.jit
 def advance(
-    prepared: Prepared, plans: Plans, since: jax.Array, until: jax.Array, now: jax.Array
+    prepared: Prepared,
+    plans: Plans,
+    since: jax.Array,
+    until: jax.Array,
+    now: jax.Array,
+    turns: jax.Array | None = None,
 ) -> tuple[Plans, Begun]:
     """As `advance` of plans without noise: what plans are left at `until`, and what became known since `since`."""
     driven, size = drive(prepared, plans, until), plans.start.shape[-1]
@@ -193,7 +198,8 @@ def advance(
         place = at_last(places_of(prepared, driven.stops), plans.place)
         goal = jnp.where(of_plan.any(axis=-1), place, plans.goal)
         load = jnp.sum(jnp.where(of_plan, plans.stops[LOAD], 0.0), axis=-1)
-        left, drift = drifted(prepared, left.replace(place=place, goal=goal, aboard=plans.aboard + load), now)
+        left = left.replace(place=place, goal=goal, aboard=plans.aboard + load)
+        left, drift = drifted(prepared, left, now, turns)
     else:
         left = left.replace(free=jnp.maximum(left.free, now))
         drift = jnp.zeros_like(left.free)

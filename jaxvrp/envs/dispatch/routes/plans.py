@@ -14,13 +14,16 @@ from flax import struct
 
 from jaxvrp.envs.dispatch.problem.instance import MINUTES_PER_HOUR, Instance, slack_of, street_pace
 from jaxvrp.envs.dispatch.routes.noise import Factors, Lateness, UnderWay, factors
-from jaxvrp.rows import entries_at, entries_within, rows_at
+from jaxvrp.rows import columns_at, entries_at, entries_within, rows_at
 
 X, Y, EARLIEST, DEADLINE, LOAD, REQUEST, DUE = range(7)
 """Planes of a stop. LOAD is taken on, or less than 0 if left; DUE is when a stop without any delay would begin, or with
 a depot when its parcel can be loaded: no earlier than it is ordered, nor than `pickup_earliest`."""
 
 NUM_PLANES = 7
+
+LONGER = 1.1
+"""How much longer than the direct way one by way of a place may be where a vehicle can turn."""
 
 
 COLUMNS: dict[str, int | slice] = {
@@ -332,7 +335,9 @@ def begun_by(prepared: Prepared, plans: Plans, until: jax.Array) -> jax.Array:
     return plans.present & ((leaves(prepared, plans) < until) | (plans.start <= until))
 
 
-def advance(prepared: Prepared, plans: Plans, until: jax.Array, now: jax.Array) -> tuple[Plans, Begun]:
+def advance(
+    prepared: Prepared, plans: Plans, until: jax.Array, now: jax.Array, turns: jax.Array | None = None
+) -> tuple[Plans, Begun]:
     """What plans are left when time has passed, and what was begun meanwhile.
 
     Args:
@@ -340,17 +345,24 @@ def advance(prepared: Prepared, plans: Plans, until: jax.Array, now: jax.Array) 
         plans: as they were.
         until: `f32[]`, what has begun by then leaves the plans; inf for all.
         now: `f32[]`, the clock then, finite.
+        turns: as of `drifted`.
     """
     begun = begun_by(prepared, plans, until)
     count = jnp.sum(begun, axis=-1, dtype=jnp.int32)
     left = without_first(plans, count)
     if prepared.fleet.depot is None:
-        return _ride_on(prepared, plans, left, begun, count, now)
+        return _ride_on(prepared, plans, left, begun, count, now, turns)
     return _fly_home(prepared, plans, left, begun, count, now)
 
 
 def _ride_on(
-    prepared: Prepared, plans: Plans, left: Plans, begun: jax.Array, count: jax.Array, now: jax.Array
+    prepared: Prepared,
+    plans: Plans,
+    left: Plans,
+    begun: jax.Array,
+    count: jax.Array,
+    now: jax.Array,
+    turns: jax.Array | None,
 ) -> tuple[Plans, Begun]:
     """Vehicles are free where and when they end the stop that they have begun last; those without a plan go on."""
     load, late = plans.stops[LOAD], _late(prepared, plans, begun)
@@ -363,30 +375,48 @@ def _ride_on(
         aboard=plans.aboard + jnp.sum(jnp.where(begun, load, 0.0), axis=-1),
         goal=jnp.where(any_begun, place, plans.goal),
     )
-    left, drift = drifted(prepared, left, now)
+    left, drift = drifted(prepared, left, now, turns)
     lateness = jnp.where(begun, plans.start - plans.stops[DUE], 0.0)
     wait, delay = jnp.sum(jnp.where(load > 0, lateness, 0.0)), jnp.sum(jnp.where(load > 0, 0.0, lateness))
     by_drone = jnp.sum(begun & (load < 0) & prepared.fleet.is_drone[:, None], dtype=jnp.float32)
     return left, Begun(wait, delay, by_drone, jnp.sum(late, dtype=jnp.float32), drift)
 
 
-def drifted(prepared: Prepared, plans: Plans, now: jax.Array) -> tuple[Plans, jax.Array]:
+def drifted(
+    prepared: Prepared, plans: Plans, now: jax.Array, turns: jax.Array | None = None
+) -> tuple[Plans, jax.Array]:
     """Vehicles without a plan on their way to their goal at `now`, and the minutes that they drove (`f32[V]`).
 
-    Along streets they can turn at places only: who has left for a goal is free there, and its way counts at once.
+    Along streets they can turn at places only: who has left for one is free there, and its way counts at once. On the
+    way to a goal these are the next of `turns` (`f32[3, Z]`, as of `located`) that is near the way.
     """
-    idle, way = plans.num_stops == 0, mean_minutes(prepared, plans.place, plans.goal)
+    idle = plans.num_stops == 0
     if prepared.fleet.travel_time is not None:
         leaves_now = idle & (plans.place[2] != plans.goal[2]) & (plans.free < now)
-        drift = jnp.where(leaves_now, way, 0.0)
+        turn = plans.goal if turns is None else _next_turn(prepared, plans, turns)
+        drift = jnp.where(leaves_now, mean_minutes(prepared, plans.place, turn), 0.0)
         free = jnp.where(idle, jnp.maximum(plans.free + drift, now), plans.free)
-        return plans.replace(place=jnp.where(leaves_now, plans.goal, plans.place), free=free), drift
+        return plans.replace(place=jnp.where(leaves_now, turn, plans.place), free=free), drift
+    way = mean_minutes(prepared, plans.place, plans.goal)
     drift = jnp.where(idle, jnp.clip(now - plans.free, 0.0, way), 0.0)
     there = drift >= way
     share = drift / jnp.where(way > 0, way, 1.0)
     between = jnp.where(there, plans.goal, plans.place + share * (plans.goal - plans.place))
     place = jnp.where(idle, between, plans.place)
     return plans.replace(place=place, free=jnp.where(idle, jnp.maximum(plans.free, now), plans.free)), drift
+
+
+def _next_turn(prepared: Prepared, plans: Plans, turns: jax.Array) -> jax.Array:
+    """`f32[3, V]`, the first of `turns` by way of which a vehicle takes little longer to its goal; else the goal."""
+    place, goal = plans.place[..., None], plans.goal[..., None]
+    there, onward, direct = (
+        minutes_of_all(prepared, origin, target)
+        for origin, target in ((place, turns[:, None]), (turns[:, None], goal), (place, goal))
+    )
+    is_near = (there > 0.0) & (onward < direct) & (there + onward <= LONGER * direct)
+    there = jnp.where(is_near, there, jnp.inf)
+    nearest = columns_at(turns, jax.lax.argmin(there, 1, jnp.int32))
+    return jnp.where(is_near.any(axis=1), nearest, plans.goal)
 
 
 def _fly_home(
