@@ -28,13 +28,14 @@ WIDE = 1e-3
 """Share by which a way is quicker than the one that was given before it counts as shortened; routers round."""
 
 
-def matrix_of(value: Any, name: str, size: int | None = None) -> np.ndarray:
+def matrix_of(value: Any, name: str, size: int | None = None, locations: str = "one for each location") -> np.ndarray:
     """A matrix of ways, `f64[L, L]`, from rows of numbers; the entry at [a][b] is of the way from a to b.
 
     Args:
         value: rows, or an array.
         name: of the field, for messages.
         size: how many locations there are; None: as many as rows.
+        locations: for messages, which these are.
 
     Raises:
         ValueError: it is none; one line that names the field, the row and the column, counted from 0.
@@ -44,7 +45,7 @@ def matrix_of(value: Any, name: str, size: int | None = None) -> np.ndarray:
         raise ValueError(f"{name} is no matrix; give a list of rows, one for each location")
     count = len(rows) if size is None else size
     if len(rows) != count:
-        raise ValueError(f"{name} has {len(rows)} rows; it needs {count}, one for each location")
+        raise ValueError(f"{name} has {len(rows)} rows; it needs {count}, {locations}")
     if count > MOST_LOCATIONS:
         raise ValueError(f"{name} is of {count} locations; up to {MOST_LOCATIONS} are read")
     for at, row in enumerate(rows):

@@ -28,9 +28,9 @@ class Dispatch(Environment):
 
     The role `"dispatcher"`, one agent, decides at each arrival, `Discrete(V + 1)`: 0 rejects the request, `1 + v` gives
     it to vehicle v, at the cheapest places of its plan where all promises are kept. In `RidePooling` there is a second
-    role, `"vehicle"`, V agents, `Discrete(1 + Z)`: 0 goes on, `1 + z` drives to the middle of zone z and waits there;
-    legal for vehicles with nothing to do, and void for one that is given the request in the same step. A forbidden
-    action becomes 0.
+    role, `"vehicle"`, V agents, `Discrete(1 + Z)`: 0 goes on, `1 + z` drives to the middle of zone z and waits there,
+    along streets at the known place nearest to it; legal for vehicles with nothing to do, and void for one that is
+    given the request in the same step. A forbidden action becomes 0.
 
     Entities: the vehicles and, in `RidePooling`, the zones. Names and meanings of all numbers are in
     `jaxvrp.envs.dispatch.observation`. Lengths are in half sides of the area, times in horizons. With

@@ -316,8 +316,12 @@ def parse_day(content: Mapping[str, Any]) -> NamedDay:
 def _streets(content: Mapping[str, Any], units: Mapping[str, float]) -> dict[str, np.ndarray]:
     """The matrices that a day has, in minutes and kilometres: of its places in their order, see `Instance`."""
     requests, vehicles = len(content["requests"]), len(content["vehicles"])
-    size = 1 + requests if "depot" in content else vehicles + 2 * requests
-    return {name: unit * matrix_of(content[name], name, size) for name, unit in units.items() if name in content}
+    size, locations = 1 + requests, "the depot, then each drop-off"
+    if "depot" not in content:
+        size, locations = vehicles + 2 * requests, "each vehicle's start, then each pickup, then each drop-off"
+    return {
+        name: unit * matrix_of(content[name], name, size, locations) for name, unit in units.items() if name in content
+    }
 
 
 def _limits_of_some(vehicles: Sequence[Mapping[str, Any]], horizon: float, minutes: float) -> dict[str, np.ndarray]:

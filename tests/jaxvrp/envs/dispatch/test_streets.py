@@ -14,6 +14,8 @@ from jaxvrp.envs.dispatch.baselines.hindsight import TRAVEL_PRICE
 from jaxvrp.envs.dispatch.baselines.known_day import search_day
 from jaxvrp.envs.dispatch.baselines.search import replanned
 from jaxvrp.envs.dispatch.driven_day import driven_day
+from jaxvrp.envs.dispatch.moment.file import FORMAT as MOMENT
+from jaxvrp.envs.dispatch.moment.file import parse_moment
 from jaxvrp.envs.dispatch.problem.day_file import FORMAT, parse_day, read_days, unservable
 from jaxvrp.envs.dispatch.problem.instance import as_float32, with_streets
 from jaxvrp.io.earth import Earth
@@ -211,8 +213,33 @@ def test_matrices_in_a_day_file_are_in_its_units():
     assert unservable(day) == {}
     late = parse_day({**content, "travel_time": [[0, 960, 999], [180, 0, 240], [240, 60, 0]]})
     assert "dropped off before 960" in unservable(late)["request_0"]
-    with pytest.raises(ValueError, match=r"travel_time has 2 rows; it needs 3"):
+    with pytest.raises(ValueError, match=r"travel_time has 2 rows; it needs 3, the depot, then each drop-off"):
         parse_day({**content, "travel_time": [[0, 1], [1, 0]]})
+
+
+def test_rides_of_a_file_are_driven_along_its_streets():
+    content = {
+        "format": FORMAT,
+        "horizon": 60,
+        "vehicles": [{"speed": 30, "capacity": 5, "start": [0, 0]}],
+        "requests": [{"arrival": 0, "pickup": [1, 0], "dropoff": [2, 0], "dropoff_deadline": 20}],
+        "travel_time": [[0, 3, 9], [8, 0, 7], [9, 9, 0]],
+    }
+    day = parse_day(content)
+    assert unservable(day) == {}
+    env = jaxvrp.make("dispatch", num_vehicles=1, max_requests=1, max_stops=2, travel="matrix")
+    state, _ = jax.jit(env.reset_to)(day.instance)
+    np.testing.assert_allclose([state.offers.pickup_start[0], state.offers.dropoff_start[0]], [3, 3 + 7])
+    late = parse_day({**content, "travel_time": [[0, 3, 30], [8, 0, 27], [9, 9, 0]]})
+    assert "dropped off before 27" in unservable(late)["request_0"]
+    with pytest.raises(ValueError, match=r"has 2 rows; it needs 3, each vehicle's start, then each pickup, then each"):
+        parse_day({**content, "travel_time": [[0, 1], [1, 0]]})
+    there = {"format": MOMENT, "now": 1, "day": content, "vehicles": [{"id": "vehicle_0", "free": 1, "stops": []}]}
+    there["vehicles"][0]["place"] = [1.0, 0.001]
+    np.testing.assert_allclose(parse_moment(there).plans.place[:, 0], [1, 0, 1])
+    there["vehicles"][0]["place"] = [1.5, 0]
+    with pytest.raises(ValueError, match=r"place is 0.5 km from any place of the day; along streets, give that of a"):
+        parse_moment(there)
 
 
 def test_a_day_names_a_file_of_streets_beside_it(tmp_path):
