@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from flax import struct
 
 from jaxvrp.envs.dispatch.routes.insertion import offers
-from jaxvrp.envs.dispatch.routes.plans import Plans, Prepared, Request, distance, driven
+from jaxvrp.envs.dispatch.routes.plans import Plans, Prepared, Request, distance, driven, located
 from jaxvrp.envs.dispatch.routes.schedule import index_of, sums
 
 WINDOW = 12
@@ -97,6 +97,8 @@ def _time_rides(prepared: Prepared, vehicle: jax.Array, row: Row) -> Routes:
     x, y, load, earliest, deadline = jnp.where(row.mark, pick, drop)
     load = jnp.where(exists, jnp.where(row.mark, load, -load), 0.0)
     leg = jnp.hypot(x - _shifted(x, origin[0]), y - _shifted(y, origin[1])) * pace
+    place = prepared.row_of(row.number.astype(jnp.float32), row.mark)
+    leg = driven(prepared, leg, _shifted(place, vehicle.astype(jnp.float32)), place, jnp.zeros_like(exists))
     leg = jnp.where(exists, leg, 0.0)
     path = sums(jnp.where(exists, leg + _shifted(jnp.full_like(leg, stop_time), 0.0), 0.0))
     start = path + jax.lax.cummax(jnp.maximum(jnp.where(exists, earliest - path, 0.0), 0.0))
@@ -110,6 +112,8 @@ def _time_rides(prepared: Prepared, vehicle: jax.Array, row: Row) -> Routes:
         "load": load,
         "carried": sums(load),
     }
+    if prepared.fleet.travel_time is not None:
+        planes |= {"number": row.number.astype(jnp.float32), "place": place}
     return Routes(row, planes, jnp.sum(leg))
 
 
@@ -120,17 +124,21 @@ def _place_rides(prepared: Prepared, routes: Routes, request: Request, luck: jax
     planes, size = routes.planes, routes.row.number.shape[-1]
     first = jnp.sum(planes["latest"] < request.pickup_earliest, axis=-1, dtype=jnp.int32)
     source = first[:, None] + index_of(WINDOW)
-    names = ("x", "y", "earliest", "latest", "load", "start")
+    along = prepared.fleet.travel_time is not None
+    names = ("x", "y", "earliest", "latest", "load", "start", *(("number",) if along else ()))
     window = _take(jnp.stack([planes[name] for name in names]), source)
+    number = window[6:] if along else jnp.zeros_like(window[:1])
     present = (source < size) & (index_of(WINDOW) < WINDOW - 2) & (window[5] < jnp.inf)
-    last = _take(jnp.stack([planes[name] for name in ("x", "y", "start", "carried")]), first[:, None] - 1)[..., 0]
-    place = jnp.where(first > 0, last[:2], prepared.fleet.start.T)
+    names = ("x", "y", "start", "carried", *(("place",) if along else ()))
+    last = _take(jnp.stack([planes[name] for name in names]), first[:, None] - 1)[..., 0]
+    start = located(prepared, prepared.fleet.start.T, index_of(first.shape[0]))
+    place = jnp.where(first > 0, jnp.concatenate([last[:2], last[4:]]) if along else last[:2], start)
     plans = Plans(
         place=place,
         free=jnp.where(first > 0, last[2] + prepared.fleet.stop_time, 0.0),
         aboard=jnp.where(first > 0, last[3], 0.0),
         goal=place,
-        stops=jnp.where(present, jnp.concatenate([window[:5], jnp.zeros_like(window[:2])]), 0.0),
+        stops=jnp.where(present, jnp.concatenate([window[:5], number, jnp.zeros_like(window[:1])]), 0.0),
         start=jnp.where(present, window[5], jnp.inf),
     )
     found = offers(prepared, plans, request)

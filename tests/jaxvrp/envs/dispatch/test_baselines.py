@@ -15,13 +15,13 @@ from jaxvrp.envs.dispatch.problem.instance import as_float32
 from jaxvrp.envs.dispatch.routes.plans import prepare
 from jaxvrp.episodes import play_episodes
 from jaxvrp.randomized import randomize
-from tests.jaxvrp.envs.dispatch.small_days import COUNT, DAYS, ENVS, FLEET, REQUESTS, each, padded, play
+from tests.jaxvrp.envs.dispatch.small_days import COUNT, ENVS, FLEET, PLAYED, REQUESTS, each, padded, play
 from train.run.evaluator import baseline_actors
 
 
 def days_of(scenario, seed, count=16):
     rng = np.random.default_rng(seed)
-    return padded([DAYS[scenario](rng) for _ in range(count)])
+    return padded([PLAYED[scenario][1](rng) for _ in range(count)])
 
 
 @pytest.fixture(scope="module")
@@ -129,10 +129,10 @@ def test_cover_sends_the_vehicle_that_is_needed_least_to_where_vehicles_are_need
         assert seen["zone"][row, 5].sum() == seen["zone"][row, 5, going[row, vehicle] - 1] == 1
 
 
-@pytest.mark.slow("ride_pooling")
-@pytest.mark.parametrize("scenario", ENVS)
+@pytest.mark.slow("ride_pooling", "rides along streets")
+@pytest.mark.parametrize("scenario", [*ENVS, "rides along streets"])
 def test_hindsight_keeps_every_promise_and_serves_more(scenario):
-    env, batch = ENVS[scenario], days_of(scenario, 6)
+    env, batch = PLAYED[scenario][0], days_of(scenario, 6)
     plain = run(env, AcceptActor(), batch, jax.random.key(1))
     few, found = (
         jax.device_get(with_hindsight(as_float32(batch), jax.random.key(2), rounds=rounds, max_stops=16))
@@ -167,7 +167,7 @@ def stops_of(day, routes):
             departs = departs if day.depot is not None else begin + stop_time
 
 
-@pytest.mark.parametrize("scenario", ENVS)
+@pytest.mark.parametrize("scenario", [*ENVS, "rides along streets"])
 def test_a_request_at_its_best_place_is_where_trying_all_places_puts_it(scenario):
     """Hindsight's insertion, against building and timing every route that has the request."""
     (day,) = each(days_of(scenario, 11, 1))
