@@ -95,7 +95,7 @@ class Prepared(struct.PyTreeNode):
         return self.pace if self.factors is None else self.pace / self.factors.planned
 
     def row_of(self, request: jax.Array, is_pickup: jax.Array | bool) -> jax.Array:
-        """`f32[...]`, as of the day; so may requests be."""
+        """`f32[...]`, the rows of the matrix as of `Instance.row_of`; requests are `f32[...]`."""
         if self.fleet.depot is not None:
             return 1.0 + request
         vehicles, requests = self.capacity.shape[-1], self.table.shape[-2]
