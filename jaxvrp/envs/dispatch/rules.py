@@ -13,7 +13,7 @@ from jaxvrp.envs.dispatch.routes import noisy_drive
 from jaxvrp.envs.dispatch.routes import plans as plans_module
 from jaxvrp.envs.dispatch.routes.insertion import Offers, insert, offers
 from jaxvrp.envs.dispatch.routes.noise import Lateness
-from jaxvrp.envs.dispatch.routes.plans import Begun, Plans, Prepared, Request, distance, ends_of
+from jaxvrp.envs.dispatch.routes.plans import Begun, Plans, Prepared, Request, Span, distance, ends_of
 from jaxvrp.rows import columns_at
 
 
@@ -104,7 +104,7 @@ def begin(prepared: Prepared, *, max_stops: int, zones: int) -> State:
     plans, nothing_left = plans_module.begin(prepared, max_stops), prepared.num_requests == 0
     request = _request(prepared, jnp.zeros((), jnp.int32))
     now = jnp.where(nothing_left, 0.0, request.arrival)
-    plans, begun = _advance(prepared, plans, jnp.full((), -jnp.inf, jnp.float32), now, now)
+    plans, begun = _advance(prepared, plans, Span(jnp.full((), -jnp.inf, jnp.float32), now, now))
     return State(
         prepared=prepared,
         plans=plans,
@@ -171,7 +171,7 @@ def proceed(state: State, plans: Plans, choice: jax.Array, growth: jax.Array, nu
     request = _request(prepared, following)
     now = jnp.where(is_last, state.now, request.arrival)
     turns = None if state.waiting is None else state.waiting[:3]
-    plans, begun = _advance(prepared, plans, state.now, jnp.where(is_last, jnp.inf, now), now, turns)
+    plans, begun = _advance(prepared, plans, Span(state.now, jnp.where(is_last, jnp.inf, now), now, turns))
     gained = jnp.where(choice > 0, state.request.value, 0.0)
     travel = growth + begun.travel if begun.late is None else begun.travel
     totals = state.totals
@@ -202,17 +202,9 @@ def proceed(state: State, plans: Plans, choice: jax.Array, growth: jax.Array, nu
     )
 
 
-def _advance(
-    prepared: Prepared,
-    plans: Plans,
-    since: jax.Array,
-    until: jax.Array,
-    now: jax.Array,
-    turns: jax.Array | None = None,
-) -> tuple[Plans, Begun]:
-    if prepared.factors is None:
-        return plans_module.advance(prepared, plans, until, now, turns)
-    return noisy_drive.advance(prepared, plans, since, until, now, turns)
+def _advance(prepared: Prepared, plans: Plans, span: Span) -> tuple[Plans, Begun]:
+    advance = plans_module.advance if prepared.factors is None else noisy_drive.advance
+    return advance(prepared, plans, span)
 
 
 def _added(total: Lateness | None, new: Lateness | None) -> Lateness | None:

@@ -21,6 +21,7 @@ from jaxvrp.envs.dispatch.routes.plans import (
     Begun,
     Plans,
     Prepared,
+    Span,
     depot_of,
     drifted,
     minutes_of_all,
@@ -168,15 +169,9 @@ def begun_until(prepared: Prepared, driven: Drive, until: jax.Array) -> jax.Arra
 
 # Jitted, so that a program that asks several times traces it once.
 @jax.jit
-def advance(
-    prepared: Prepared,
-    plans: Plans,
-    since: jax.Array,
-    until: jax.Array,
-    now: jax.Array,
-    turns: jax.Array | None = None,
-) -> tuple[Plans, Begun]:
-    """As `advance` of plans without noise: what plans are left at `until`, and what became known since `since`."""
+def advance(prepared: Prepared, plans: Plans, span: Span) -> tuple[Plans, Begun]:
+    """As `advance` of plans without noise: what plans are left, and what became known meanwhile."""
+    until = span.until
     driven, size = drive(prepared, plans, until), plans.start.shape[-1]
     begun = begun_until(prepared, driven, until)
     of_plan, index = begun[:, -size:], index_of(begun.shape[-1])
@@ -199,11 +194,11 @@ def advance(
         goal = jnp.where(of_plan.any(axis=-1), place, plans.goal)
         load = jnp.sum(jnp.where(of_plan, plans.stops[LOAD], 0.0), axis=-1)
         left = left.replace(place=place, goal=goal, aboard=plans.aboard + load)
-        left, drift = drifted(prepared, left, now, turns)
+        left, drift = drifted(prepared, left, span)
     else:
-        left = left.replace(free=jnp.maximum(left.free, now))
+        left = left.replace(free=jnp.maximum(left.free, span.now))
         drift = jnp.zeros_like(left.free)
-    return left, _known(prepared, driven, begun, drift, since, until)
+    return left, _known(prepared, driven, begun, drift, span.since, until)
 
 
 def _begun_last(prepared: Prepared, plans: Plans, driven: Drive, begun: jax.Array) -> UnderWay:

@@ -7,6 +7,8 @@ trip when it loads; it then has no plan for the stops of that trip.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -335,34 +337,34 @@ def begun_by(prepared: Prepared, plans: Plans, until: jax.Array) -> jax.Array:
     return plans.present & ((leaves(prepared, plans) < until) | (plans.start <= until))
 
 
-def advance(
-    prepared: Prepared, plans: Plans, until: jax.Array, now: jax.Array, turns: jax.Array | None = None
-) -> tuple[Plans, Begun]:
-    """What plans are left when time has passed, and what was begun meanwhile.
+class Span(NamedTuple):
+    """What time has passed.
 
-    Args:
-        prepared: the day.
-        plans: as they were.
+    Attributes:
+        since: `f32[]`, the clock before.
         until: `f32[]`, what has begun by then leaves the plans; inf for all.
         now: `f32[]`, the clock then, finite.
         turns: as of `drifted`.
     """
-    begun = begun_by(prepared, plans, until)
+
+    since: jax.Array
+    until: jax.Array
+    now: jax.Array
+    turns: jax.Array | None = None
+
+
+def advance(prepared: Prepared, plans: Plans, span: Span) -> tuple[Plans, Begun]:
+    """What plans are left when time has passed, and what was begun meanwhile."""
+    begun = begun_by(prepared, plans, span.until)
     count = jnp.sum(begun, axis=-1, dtype=jnp.int32)
     left = without_first(plans, count)
     if prepared.fleet.depot is None:
-        return _ride_on(prepared, plans, left, begun, count, now, turns)
-    return _fly_home(prepared, plans, left, begun, count, now)
+        return _ride_on(prepared, plans, left, begun, count, span)
+    return _fly_home(prepared, plans, left, begun, count, span.now)
 
 
 def _ride_on(
-    prepared: Prepared,
-    plans: Plans,
-    left: Plans,
-    begun: jax.Array,
-    count: jax.Array,
-    now: jax.Array,
-    turns: jax.Array | None,
+    prepared: Prepared, plans: Plans, left: Plans, begun: jax.Array, count: jax.Array, span: Span
 ) -> tuple[Plans, Begun]:
     """Vehicles are free where and when they end the stop that they have begun last; those without a plan go on."""
     load, late = plans.stops[LOAD], _late(prepared, plans, begun)
@@ -375,22 +377,20 @@ def _ride_on(
         aboard=plans.aboard + jnp.sum(jnp.where(begun, load, 0.0), axis=-1),
         goal=jnp.where(any_begun, place, plans.goal),
     )
-    left, drift = drifted(prepared, left, now, turns)
+    left, drift = drifted(prepared, left, span)
     lateness = jnp.where(begun, plans.start - plans.stops[DUE], 0.0)
     wait, delay = jnp.sum(jnp.where(load > 0, lateness, 0.0)), jnp.sum(jnp.where(load > 0, 0.0, lateness))
     by_drone = jnp.sum(begun & (load < 0) & prepared.fleet.is_drone[:, None], dtype=jnp.float32)
     return left, Begun(wait, delay, by_drone, jnp.sum(late, dtype=jnp.float32), drift)
 
 
-def drifted(
-    prepared: Prepared, plans: Plans, now: jax.Array, turns: jax.Array | None = None
-) -> tuple[Plans, jax.Array]:
-    """Vehicles without a plan on their way to their goal at `now`, and the minutes that they drove (`f32[V]`).
+def drifted(prepared: Prepared, plans: Plans, span: Span) -> tuple[Plans, jax.Array]:
+    """Vehicles without a plan on their way to their goal after a span, and the minutes that they drove (`f32[V]`).
 
     Along streets they can turn at places only: who has left for one is free there, and its way counts at once. On the
-    way to a goal these are the next of `turns` (`f32[3, Z]`, as of `located`) that is near the way.
+    way to a goal this is the next of `turns` (`f32[3, Z]`, as of `located`) that is near the way.
     """
-    idle = plans.num_stops == 0
+    idle, now, turns = plans.num_stops == 0, span.now, span.turns
     if prepared.fleet.travel_time is not None:
         leaves_now = idle & (plans.place[2] != plans.goal[2]) & (plans.free < now)
         turn = plans.goal if turns is None else _next_turn(prepared, plans, turns)
