@@ -60,6 +60,7 @@ def instance_of_vroom(
         closes = {driver.closes for driver in tour.drivers}
         if len(closes) > 1:
             raise ValueError("vehicles: their time_windows end at different times; all end at once here")
+        ways = tour.ways
         amounts = np.array([(task.amount or 1) * (1 if at % 2 == 0 else -1) for at, task in enumerate(tour.tasks)])
         total = int(amounts[::2].sum())
         instance = make_instance(
@@ -70,11 +71,11 @@ def instance_of_vroom(
             earliest=[tour.opens, *(task.window[0] for task in tour.tasks)],
             service_time=[0.0, *(task.service for task in tour.tasks)],
             max_ride_time=max_ride_time,
-            travel_time=tour.ways.seconds,
+            travel_time=ways.seconds,
         )
     except ValueError as error:
         raise DamagedFileError(f"{path}: {error}") from None
-    metres = None if tour.ways.metres is None else closed(tour.ways.seconds, tour.ways.metres)[1]
+    metres = None if ways.metres is None else closed(ways.seconds, ways.metres)[1]
     return Shipments(**vars(instance), tour=tour, metres=metres)
 
 

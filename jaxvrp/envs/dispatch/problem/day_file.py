@@ -18,7 +18,9 @@ from jaxvrp.envs.dispatch.problem.instance import (
     MINUTES_PER_HOUR,
     SCHEMA,
     Instance,
+    count_places,
     from_origin,
+    is_place,
     load,
     make_instance,
     origins_of,
@@ -204,10 +206,9 @@ def _numbered(instance: Instance) -> NamedDay:
     exists = {"requests": instance.load > 0, "vehicles": instance.capacity > 0}
     if not exists["vehicles"].any():
         raise ValueError("a day has no vehicle; give at least one, with a capacity of at least 1")
-    asked = exists["requests"]
-    is_place = np.concatenate([[True], asked] if instance.depot is not None else [exists["vehicles"], asked, asked])
+    places = is_place(instance)
     rows = {name: exists.get(field.axis or "", ...) for name, field in SCHEMA.items()}
-    rows |= dict.fromkeys(("travel_time", "travel_distance"), np.ix_(is_place, is_place))
+    rows |= dict.fromkeys(("travel_time", "travel_distance"), np.ix_(places, places))
     kept = {name: None if value is None else value[rows[name]] for name, value in vars(instance).items()}
     day = Instance(**kept)
     return NamedDay.counted(day, _names("request", [{}] * day.max_requests), _names("vehicle", [{}] * day.num_vehicles))
@@ -315,10 +316,10 @@ def parse_day(content: Mapping[str, Any]) -> NamedDay:
 
 def _streets(content: Mapping[str, Any], units: Mapping[str, float]) -> dict[str, np.ndarray]:
     """The matrices that a day has, in minutes and kilometres: of its places in their order, see `Instance`."""
-    requests, vehicles = len(content["requests"]), len(content["vehicles"])
-    size, locations = 1 + requests, "the depot, then each drop-off"
-    if "depot" not in content:
-        size, locations = vehicles + 2 * requests, "each vehicle's start, then each pickup, then each drop-off"
+    has_depot = "depot" in content
+    size = count_places(len(content["requests"]), len(content["vehicles"]), has_depot)
+    locations = "the depot" if has_depot else "each vehicle's start, then each pickup"
+    locations += ", then each drop-off"
     return {
         name: unit * matrix_of(content[name], name, size, locations) for name, unit in units.items() if name in content
     }

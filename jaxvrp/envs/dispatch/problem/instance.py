@@ -52,6 +52,22 @@ class Spot(NamedTuple):
     row: int = -1
 
 
+def row_of_end(request: Any, is_pickup: Any, sizes: tuple[int, int] | None) -> Any:
+    """The row of `Instance.travel_time` of a request's pickup or drop-off.
+
+    `sizes` are V and R, with padding; None with a depot, where all pickups are.
+    """
+    if sizes is None:
+        return 1 + request
+    vehicles, requests = sizes
+    return vehicles + request + requests * (1 - is_pickup)
+
+
+def count_places(requests: int, vehicles: int, has_depot: bool) -> int:
+    """L, how many places `Instance.travel_time` is of."""
+    return 1 + requests if has_depot else vehicles + 2 * requests
+
+
 class Instance(struct.PyTreeNode):
     """One day of R requests and V vehicles. Leading axes make it a batch.
 
@@ -135,13 +151,12 @@ class Instance(struct.PyTreeNode):
     @property
     def num_places(self) -> int:
         """L, with padding."""
-        return self.max_requests + 1 if self.depot is not None else self.num_vehicles + 2 * self.max_requests
+        return count_places(self.max_requests, self.num_vehicles, self.depot is not None)
 
     def row_of(self, request: Any, is_pickup: Any = False) -> Any:
         """The row of `travel_time` of a request's pickup or drop-off; numbers or arrays."""
-        if self.depot is not None:
-            return 1 + request
-        return self.num_vehicles + request + self.max_requests * (1 - is_pickup)
+        sizes = None if self.depot is not None else (self.num_vehicles, self.max_requests)
+        return row_of_end(request, is_pickup, sizes)
 
     def spot_of(self, request: int, is_pickup: bool = False) -> Spot:
         """The pickup or the drop-off of a request."""
@@ -246,7 +261,7 @@ def make_instance(
     optional = {"depot": depot, **{name: others.get(name) for name in lacking}}
     given = {name: value for name, value in optional.items() if value is not None}
     values |= {n: np.broadcast_to(v, (vehicles,)) if SCHEMA[n].axis else v for n, v in given.items()}
-    values |= closed_streets(time, length, requests + 1 if depot is not None else vehicles + 2 * requests)
+    values |= closed_streets(time, length, count_places(requests, vehicles, depot is not None))
     schema = {name: field for name, field in SCHEMA.items() if name in values}
     arrays = number_arrays(values, "a day")
     instance = Instance(**stored_arrays(schema, arrays, "has a fraction; loads are counted in whole numbers"))
@@ -407,12 +422,18 @@ def with_streets(instance: Instance) -> Instance:
 def street_pace(instance: Instance) -> Any:
     """`f[]`, minutes along streets for a straight kilometre, on average, of one day that has them."""
     xp = np if isinstance(instance.load, np.ndarray) else jnp
-    asked = instance.load > 0
-    parts = [xp.ones(1, bool), asked] if instance.depot is not None else [instance.capacity > 0, asked, asked]
-    exists = xp.concatenate(parts)
+    exists = is_place(instance)
     is_way = exists[:, None] & exists
     kilometres = xp.where(is_way, _straight(instance), 0.0).sum()
     return xp.where(is_way, instance.travel_time, 0.0).sum() / (kilometres + (kilometres == 0))
+
+
+def is_place(instance: Instance) -> Any:
+    """`bool[L]`, the places of `travel_time` that are no padding, of one day."""
+    xp = np if isinstance(instance.load, np.ndarray) else jnp
+    asked = instance.load > 0
+    first = [instance.capacity > 0, asked] if instance.depot is None else [xp.ones(1, bool)]
+    return xp.concatenate([*first, asked])
 
 
 def places_of_day(instance: Instance) -> Any:

@@ -25,7 +25,6 @@ from jaxvrp.envs.dispatch.routes.plans import (
     Request,
     at_position,
     ends_of,
-    located,
     mean_minutes,
     minutes_of_all,
 )
@@ -148,7 +147,7 @@ def _offer_deliveries(prepared: Prepared, plans: Plans, request: Request) -> Off
     """A drop-off at one position of the trip that has not left; the trip waits for the parcel."""
     instance, at = prepared.fleet, positions(prepared, plans, request.released)
     assert at.shifted is not None
-    place = located(prepared, request.dropoff, 1.0 + request.index)
+    _, place = ends_of(prepared, request)
     fit = _fit(prepared, at, place, request.dropoff_earliest, request.dropoff_deadline)
     planned = jnp.where(instance.is_drone, 0.0, -jnp.sum(plans.stops[LOAD], axis=-1))
     has_room = (planned + request.load <= prepared.capacity) & (plans.num_stops < plans.start.shape[-1])

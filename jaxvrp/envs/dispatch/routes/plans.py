@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from jaxvrp.envs.dispatch.problem.instance import MINUTES_PER_HOUR, Instance, slack_of, street_pace
+from jaxvrp.envs.dispatch.problem.instance import MINUTES_PER_HOUR, Instance, row_of_end, slack_of, street_pace
 from jaxvrp.envs.dispatch.routes.noise import Factors, Lateness, UnderWay, factors
 from jaxvrp.rows import columns_at, entries_at, entries_within, rows_at
 
@@ -98,10 +98,9 @@ class Prepared(struct.PyTreeNode):
 
     def row_of(self, request: jax.Array, is_pickup: jax.Array | bool) -> jax.Array:
         """`f32[...]`, the rows of the matrix as of `Instance.row_of`; requests are `f32[...]`."""
-        if self.fleet.depot is not None:
-            return 1.0 + request
-        vehicles, requests = self.capacity.shape[-1], self.table.shape[-2]
-        return vehicles + request + jnp.where(is_pickup, 0.0, float(requests))
+        sizes = None if self.fleet.depot is not None else (self.capacity.shape[-1], self.table.shape[-2])
+        row: jax.Array = row_of_end(request, is_pickup, sizes)
+        return row
 
     def request(self, index: jax.Array) -> Request:
         """That of this number (`i32[]`)."""
