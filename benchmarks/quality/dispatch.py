@@ -179,8 +179,8 @@ class Field:
     def act(self, actor: Actor, days: int, replan_rounds: int = 0) -> Played:
         """What an actor serves on the first days."""
         env = dataclasses.replace(self.env, replan_rounds=replan_rounds or self.env.replan_rounds)
-        instances = self.first(days)
-        figures, seconds = timed(lambda: play_episodes(env, actor, instances, jax.random.key(SEED)))
+        play = functools.partial(play_episodes, env, actor)
+        figures, seconds = timed(play, self.first(days), jax.random.key(SEED))
         if figures["broken_promises"].any():
             raise UserError("a promise was broken, which must not be; report it")
         value = np.asarray(figures["value_served"], np.float64)
@@ -188,8 +188,8 @@ class Field:
 
     def look_back(self, days: int, rounds: int) -> Played:
         """What the search that knows everything serves."""
-        instances, key = self.first(days), jax.random.key(SEED)
-        found, seconds = timed(lambda: with_hindsight(instances, key, rounds=rounds, max_stops=MOST_STOPS))
+        search = functools.partial(with_hindsight, rounds=rounds, max_stops=MOST_STOPS)
+        found, seconds = timed(search, self.first(days), jax.random.key(SEED))
         served = np.asarray(found.is_served).sum(axis=1)
         return Played(np.asarray(found.value, np.float64), served / self.count[:days], seconds.per(days))
 
@@ -331,8 +331,8 @@ def replanning(env: Dispatch, count: int) -> Standings:
     state = fleets(env, count)
 
     def planned(rounds: int) -> tuple[np.ndarray, Seconds]:
-        search = functools.partial(replanned, state.prepared, state.plans, jax.random.key(0), rounds=rounds)
-        found, seconds = timed(search)
+        search = functools.partial(replanned, rounds=rounds)
+        found, seconds = timed(search, state.prepared, state.plans, jax.random.key(0))
         return np.asarray(found.travel, np.float64).sum(axis=1), seconds.per(count)
 
     results = {rounds: planned(rounds) for rounds in ROUNDS}
