@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import jaxlib
 
@@ -26,14 +27,18 @@ from benchmarks.subject import subject_of
 from benchmarks.throughput import Case, Record, measure_apart
 from jaxvrp.io.command_line import Parser, UserError
 from jaxvrp.io.json_files import read_json
+from jaxvrp.search.side_by_side import num_cores
 from train import aligned, entry
+
+Result = TypeVar("Result")
 
 KEPT = Path(__file__).parent / "results" / "guard_cpu.json"
 LEAST = 0.6
 """Share of the kept ratio below which an environment counts as slower."""
 
 ATTEMPTS = 3
-"""How often a slower one is measured before it counts: another process slows JAX down more than NumPy."""
+"""How often a slower one is measured before it counts: another process slows JAX down more than NumPy. The first time
+all are measured side by side, then each alone."""
 
 BATCH, STEPS, REPEATS, SECONDS = 64, 100, 3, 0.1
 
@@ -112,10 +117,17 @@ def measure_fast_compiled(case: Case) -> Record:
     return record
 
 
-def best_ratio(case: Case, run: Callable[[Case], Record], enough: float) -> tuple[float, int]:
+def side_by_side(function: Callable[[Case], Result], rows: Mapping[str, Case], unit: str) -> dict[str, Result]:
+    """What a function gives for each row, on all cores at once; a bar counts them."""
+    with ThreadPoolExecutor(num_cores()) as pool:
+        found = pool.map(function, rows.values())
+        return dict(zip(rows, measure.progress(found, unit, total=len(rows)), strict=True))
+
+
+def best_ratio(case: Case, first: Record, run: Callable[[Case], Record], enough: float) -> tuple[float, int]:
     """The best ratio of up to three attempts, the last of which is the first that is `enough`; and how many."""
-    attempts: list[float] = []
-    while not attempts or (max(attempts) < enough and len(attempts) < ATTEMPTS):
+    attempts = [*ratios([first]).values()]
+    while max(attempts) < enough and len(attempts) < ATTEMPTS:
         attempts += ratios([run(case)]).values()
     return max(attempts), len(attempts)
 
@@ -146,11 +158,13 @@ def main(
         raise UserError(f"{kept} has no row '{missing[0]}'; run python -m benchmarks.guard --write")
     is_same_version = before["jaxlib"] == jaxlib.__version__
     table, slower, changed = [["row", "ratio", "kept", "share", "attempts", "kernels", "bytes"]], [], []
-    for name, case in measure.progress(rows.items(), "environment"):
-        of_program, of_kept = program(case), before["programs"][name]
+    first = side_by_side(run, {name: rows[name] for name in rows if name in timed}, "environment")
+    programs = side_by_side(program, rows, "program")
+    for name, case in rows.items():
+        of_program, of_kept = programs[name], before["programs"][name]
         figures = ["", "", "", ""]
         if name in timed:
-            ratio, attempts = best_ratio(case, run, LEAST * before_ratios[name])
+            ratio, attempts = best_ratio(case, first[name], run, LEAST * before_ratios[name])
             share = ratio / before_ratios[name]
             figures = [f"{ratio:.3g}x", f"{before_ratios[name]:.3g}x", f"{share:.2f}", str(attempts)]
             slower += [name] if share < LEAST else []

@@ -1,5 +1,6 @@
 """The guard against environments that become slower, with rates that are made up."""
 
+import collections
 import dataclasses
 import itertools
 import json
@@ -56,12 +57,12 @@ def test_what_is_slower_three_times_is_named(kept, capsys):
 
 
 def test_one_attempt_in_three_is_enough(kept):
-    ratios = itertools.chain([10.0, 20.0], itertools.repeat(80.0))
+    ratios = collections.defaultdict(lambda: itertools.repeat(80.0), darp=iter([10.0, 20.0, 80.0]))
     asked = []
 
     def run(case):
         asked.append(case.env)
-        return measured(next(ratios))(case)
+        return measured(next(ratios[case.env]))(case)
 
     guard.main([], run, kept, program)
     assert asked.count("darp") == 3
