@@ -111,7 +111,7 @@ def test_the_search_of_moments_and_hindsight_with_64_bits(depot):
 def test_a_board_is_annealed_with_64_bits():
     with jax.enable_x64(True):
         env = jaxvrp.make("pcb")
-        board = env.generate(jax.random.key(0)).board
+        board = jax.jit(env.generate)(jax.random.key(0)).board
         how = {"widths": annealing.net_widths(board), "num_moves": 8, "num_restarts": 2}
         found = jax.eval_shape(lambda key: annealing.anneal(board, key, **how), jax.random.key(0))
         assert found.hpwl.dtype == np.float32

@@ -24,6 +24,7 @@ from tests.jaxvrp.envs.dispatch.small_days import (
     COUNT,
     DAYS,
     ENVS,
+    NOISY,
     PLAYED,
     each,
     padded,
@@ -82,19 +83,20 @@ def test_who_is_sent_to_a_zone_turns_at_places_only():
     )
     sizes = {"num_vehicles": 1, "max_requests": 2, "zones": 1, "max_stops": 4}
     env = jaxvrp.make("dispatch", **sizes, travel="matrix")
-    state, _ = jax.jit(env.reset_to)(day)
+    reset_to, step = jax.jit(env.reset_to), jax.jit(env.step)
+    state, _ = reset_to(day)
     sent = {"dispatcher": jnp.zeros(1, jnp.int32), "vehicle": jnp.ones(1, jnp.int32)}
-    state, timestep = jax.jit(env.step)(state, sent)
+    state, timestep = step(state, sent)
     # Of the known places (1, 1), (4, 4) and (9, 0), the middle (2.5, 2.5) is as near to the first two: the first stays.
     assert not timestep.metrics["travel"]
     day = day.replace(start=np.zeros((1, 2)))
-    state, _ = jax.jit(env.reset_to)(day)
-    state, timestep = jax.jit(env.step)(state, sent)
+    state, _ = reset_to(day)
+    state, timestep = step(state, sent)
     assert timestep.metrics["travel"] == 10 and not timestep.action_mask["vehicle"][0, 1]
     np.testing.assert_allclose(state.plans.place[:, 0], [4, 4, 1])
     np.testing.assert_allclose(state.offers.pickup_start, [10 + 6])
     taken = {"dispatcher": jnp.ones(1, jnp.int32), "vehicle": jnp.zeros(1, jnp.int32)}
-    state, timestep = jax.jit(env.step)(state, taken)
+    state, timestep = step(state, taken)
     assert timestep.done and timestep.metrics["travel"] == 10 + 6 + 10
 
 
@@ -115,14 +117,12 @@ def test_straight_ways_as_a_matrix_give_the_same_days(name):
             np.testing.assert_allclose(line, street, rtol=1e-4, atol=2e-4, err_msg=part)
 
 
-@pytest.mark.parametrize("noise", [{}, {"travel_noise": 0.6}], ids=["exact", "noise"])
+@pytest.mark.parametrize("noise", [{}, NOISY], ids=["exact", "noise"])
 @pytest.mark.parametrize("name", ["streets", "rides along streets"])
 def test_the_check_agrees_with_what_was_driven(name, noise):
     env, day_of = PLAYED[name]
-    env, batch = (
-        env.replace(**noise),
-        padded([day.replace(travel_seed=np.int32(i)) for i, day in enumerate(days(day_of))]),
-    )
+    env, drawn = env.replace(**noise), days(day_of)
+    batch = padded([day.replace(travel_seed=np.int32(i)) for i, day in enumerate(drawn)] if noise else drawn)
     (states, timesteps), actions = jax.device_get(play(env, batch, jax.random.key(1), 0.0))
     wrong = 0
     for i, day in enumerate(each(batch)[:12]):
