@@ -51,5 +51,21 @@ def joined_like(vectors: Any, tree: Any) -> Any:
     return jax.tree.map(join, vectors, tree, is_leaf=_is_vector)
 
 
+def counts_apart(tree: Any) -> tuple[Any, Vector]:
+    """The tree with None for every array of integers, and all of these, which an optimiser counts its steps by."""
+    counts = [leaf for leaf in jax.tree.leaves(tree) if _is_count(leaf)]
+    return jax.tree.map(lambda leaf: None if _is_count(leaf) else leaf, tree), Vector.of(counts)
+
+
+def with_counts(tree: Any, counts: Vector) -> Any:
+    """The tree that `counts_apart` made these of."""
+    arrays = iter(counts.tree())
+    return jax.tree.map(lambda leaf: next(arrays) if leaf is None else leaf, tree, is_leaf=lambda leaf: leaf is None)
+
+
+def _is_count(leaf: jax.Array) -> bool:
+    return jnp.issubdtype(leaf.dtype, jnp.integer)
+
+
 def _is_vector(part: Any) -> bool:
     return isinstance(part, Vector)

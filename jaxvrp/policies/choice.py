@@ -7,6 +7,7 @@ import itertools
 import jax
 import jax.numpy as jnp
 
+from jaxvrp.policies.networks.layers import computed_once
 from jaxvrp.spaces import ByRole
 
 _FORBIDDEN = -1e9
@@ -42,13 +43,14 @@ def mode(logits: jax.Array, mask: jax.Array) -> jax.Array:
 def log_prob_and_entropy(logits: jax.Array, mask: jax.Array, action: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Log-probability of `action` (`i32[...]`) and entropy in nats, each `f32[...]`."""
     logits = masked_logits(logits, mask)
-    relative = logits - jax.lax.stop_gradient(logits.max(axis=-1, keepdims=True))
+    relative = computed_once(logits - jax.lax.stop_gradient(logits.max(axis=-1, keepdims=True)))
     weight = jnp.exp(relative)
     total = weight.sum(axis=-1)
     is_chosen = jnp.arange(logits.shape[-1], dtype=jnp.int32) == action[..., None]
     log_total = jnp.log(total)
     log_prob = jnp.where(is_chosen, relative, 0.0).sum(axis=-1) - log_total
-    return log_prob, log_total - (weight * relative).sum(axis=-1) / total
+    entropy = log_total - (weight * relative).sum(axis=-1) / total
+    return log_prob, entropy
 
 
 def sample_actions(key: jax.Array, logits: ByRole, mask: ByRole) -> ByRole:

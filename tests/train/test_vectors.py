@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from train.vectors import Vector, apart, joined_like
+from train.vectors import Vector, apart, counts_apart, joined_like, with_counts
 
 
 def tree(*leading):
@@ -35,3 +35,11 @@ def test_a_tree_is_joined_where_another_is_and_comes_apart_whole():
     vectors = joined_like(like, whole)
     assert [leaf.shape for leaf in jax.tree.leaves(vectors)] == [(), (10,), (2, 10)]
     same(apart(vectors), whole)
+
+
+def test_counts_are_one_vector_beside_the_rest_and_come_back():
+    whole = {"count": jnp.int32(7), "mean": jnp.ones((2, 3)), "counts": {"of": jnp.arange(3, dtype=jnp.int32)}}
+    rest, counts = counts_apart(whole)
+    np.testing.assert_array_equal(counts.numbers, [7, 0, 1, 2])
+    same(rest, {"count": None, "mean": whole["mean"], "counts": {"of": None}})
+    same(with_counts(rest, counts), whole)

@@ -32,7 +32,7 @@ from train.on_policy.rollout import Players, Rollout, Statics
 from train.on_policy.value_norm import ValueNorm
 from train.settings.config import check_divides
 from train.sharding import DATA, batch_specs, compiled, device_key, vec_specs
-from train.vectors import Vector, apart, joined_like
+from train.vectors import Vector, apart, counts_apart, joined_like, with_counts
 
 CRITIC_HEAD_GAIN = 1.0
 """Scale of the last layers at the start: values that are not small."""
@@ -244,16 +244,24 @@ class Trainer:
         Returns new parameters, new states of the optimiser, and metrics by step.
         """
 
+        def carried(optimizer: Any) -> Any:
+            return counts_apart(optimizer) if self.joins else optimizer
+
+        def whole(optimizer: Any) -> Any:
+            return with_counts(*optimizer) if self.joins else optimizer
+
         def step(learned: tuple[Params, Any], envs: jax.Array) -> tuple[tuple[Params, Any], Any]:
+            params, optimizer = learned[0], whole(learned[1])
             minibatch = ppo.take(batch, envs)
-            gradient, metrics = jax.lax.psum(self.gradients(apart(learned[0]), minibatch, guided), DATA)
-            learned, norms = self.apply_gradients(self.joined(gradient), *learned)
+            gradient, metrics = jax.lax.psum(self.gradients(apart(params), minibatch, guided), DATA)
+            (params, optimizer), norms = self.apply_gradients(self.joined(gradient), params, optimizer)
             metrics |= norms
-            return learned, Vector.of(metrics) if self.joins else metrics
+            return (params, carried(optimizer)), Vector.of(metrics) if self.joins else metrics
 
         first = self.joined(params)
         optimizer = joined_like(jax.eval_shape(self.optimizer.init, first), optimizer)
-        return apart(jax.lax.scan(step, (first, optimizer), order))
+        (params, optimizer), metrics = jax.lax.scan(step, (first, carried(optimizer)), order)
+        return apart(((params, whole(optimizer)), metrics))
 
     def joined(self, params: Params) -> Params:
         """Parameters with a `Vector` for every network, where arrays are joined; else the same."""

@@ -26,6 +26,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxvrp.actor import Carry
+from jaxvrp.policies.networks.dense import dense, embedded, matched, pointed
 from jaxvrp.policies.networks.inputs import EntityInput
 from jaxvrp.policies.networks.layers import Memoryless, NetworkSpec, contract, layer_norm, softmax
 from jaxvrp.policies.networks.places import Sites, canonical_frame, distances, length, pair, sites, turned
@@ -33,33 +34,6 @@ from jaxvrp.spaces import ByKind, EntityKind, Pointer
 
 LOGIT_RANGE = 10.0
 """Logits lie within this, so that exploration never dies out (Bello et al. 2017)."""
-
-
-def _dense(size: int, gain: float = 2.0**0.5, *, use_bias: bool = True, name: str | None = None) -> nn.Dense:
-    kernel_init = nn.initializers.orthogonal(gain)
-    return nn.Dense(size, use_bias=use_bias, kernel_init=kernel_init, dot_general=_product, name=name)
-
-
-def _product(x: jax.Array, kernel: jax.Array, *args: Any, **kwargs: Any) -> jax.Array:
-    """`jax.lax.dot_general`, not fused with what makes `x`, nor its gradient with what makes the gradient's factor.
-
-    These are transposed planes, and XLA of JAX 0.10 cannot compile a transposition and a product in one kernel of a
-    GPU for most sizes. On a CPU XLA fuses nothing into products, and drops the barriers.
-    """
-    return _gradient_apart(jax.lax.dot_general(jax.lax.optimization_barrier(x), kernel, *args, **kwargs))
-
-
-@jax.custom_vjp
-def _gradient_apart(x: jax.Array) -> jax.Array:
-    return x
-
-
-_gradient_apart.defvjp(lambda x: (x, None), lambda _, gradient: (jax.lax.optimization_barrier(gradient),))
-
-
-def _project(dense: nn.Dense, x: jax.Array) -> jax.Array:
-    """A dense layer over the last axis, of one matrix: more axes cost XLA's CPU kernels a factor of two."""
-    return dense(x.reshape(-1, x.shape[-1])).reshape(*x.shape[:-1], -1)
 
 
 def _slopes(key: jax.Array, shape: tuple[int, ...], dtype: Any = jnp.float32) -> jax.Array:
@@ -196,7 +170,7 @@ class AttentionLayer(nn.Module):
         rows, entities, size = x.shape
         flat = x.reshape(-1, size)
         shape = (rows, entities, self.num_heads, size // self.num_heads)
-        projected = _dense(3 * size, 1.0, use_bias=False)(layer_norm(flat))
+        projected = dense(3 * size, 1.0, use_bias=False)(layer_norm(flat))
         query, key, value = (part.reshape(shape) for part in jnp.split(projected, 3, axis=-1))
         score = contract("rmhe,rnhe->rhmn", query, key) / jnp.sqrt(jnp.float32(shape[-1]))
         if distance is not None:
@@ -204,8 +178,8 @@ class AttentionLayer(nn.Module):
             score -= slope[:, None, None] * distance[:, None]
         weight = softmax(jnp.where(present[:, None, None], score, -1e9))
         mixed = contract("rhmn,rnhe->rmhe", weight, value).reshape(-1, size)
-        flat += _dense(size, 1.0, use_bias=False)(mixed)
-        flat += nn.relu(_dense(size)(layer_norm(flat)))
+        flat += dense(size, 1.0, use_bias=False)(mixed)
+        flat += nn.relu(dense(size)(layer_norm(flat)))
         return flat.reshape(x.shape)
 
 
@@ -232,15 +206,16 @@ class Encoder(nn.Module):
 
     def _embedded(self, rows: dict[str, jax.Array], features: jax.Array | None) -> jax.Array:
         """Entities of all kinds, one after the other, `f32[R, M, H]`."""
-        embedded, start = [], 0
+        numbers, weights, start = [], [], 0
         for kind in self.kinds:
-            numbers = rows[kind.name]
-            count = numbers.shape[1]
+            of_kind = rows[kind.name]
+            count = of_kind.shape[1]
             if features is not None:
-                numbers = jnp.concatenate([numbers, features[:, start : start + count]], axis=-1)
+                of_kind = jnp.concatenate([of_kind, features[:, start : start + count]], axis=-1)
             start += count
-            embedded.append(_project(_dense(self.size, name=f"embedding_{kind.name}"), numbers))
-        return jnp.concatenate(embedded, axis=1)
+            numbers.append(of_kind)
+            weights.append(dense(self.size, name=f"embedding_{kind.name}").weights(of_kind.shape[-1]))
+        return embedded(numbers, weights)
 
 
 def pairs(agent_places: jax.Array, where: Sites, present: jax.Array) -> jax.Array:
@@ -274,48 +249,48 @@ class Decoder(nn.Module):
         `present` is `bool[R, M]`; for `between` see `pairs`, None for nothing.
         """
         glimpse = self._glimpse(x, situation, present, between)
-        query = nn.relu(_project(_dense(self.size), jnp.concatenate([situation, glimpse], axis=-1)))
+        query = nn.relu(dense(self.size)(jnp.concatenate([situation, glimpse], axis=-1)))
         if not self.pointers:
-            return _project(_dense(self.head_size, self.head_gain), query)
+            return dense(self.head_size, self.head_gain)(query)
         return self._point(query, x, between)
 
     def _glimpse(self, x: jax.Array, situation: jax.Array, present: jax.Array, between: jax.Array | None) -> jax.Array:
         """The entities pooled, `f32[R, A, H]`: each head has a score for every entity, and takes its weighted mean."""
         heads = self.num_heads
-        wanted = _project(_dense(self.size, 1.0, use_bias=False), situation).reshape(*situation.shape[:2], heads, -1)
-        offered = jnp.split(_project(_dense(2 * self.size, 1.0, use_bias=False), x), 2, axis=-1)
+        wanted = dense(self.size, 1.0, use_bias=False)(situation).reshape(*situation.shape[:2], heads, -1)
+        offered = jnp.split(dense(2 * self.size, 1.0, use_bias=False)(x), 2, axis=-1)
         key, value = (part.reshape(*x.shape[:2], heads, -1) for part in offered)
         score = contract("rahe,rmhe->rahm", wanted, key) / jnp.sqrt(jnp.float32(key.shape[-1]))
         if between is not None:
-            score += jnp.moveaxis(_project(_dense(heads, 1.0, use_bias=False), between), 3, 2)
+            score += jnp.moveaxis(dense(heads, 1.0, use_bias=False)(between), 3, 2)
         weight = softmax(jnp.where(present[:, None, None], score, -1e9))
         return contract("rahm,rmhe->rahe", weight, value).reshape(*situation.shape[:2], self.size)
 
     def _point(self, query: jax.Array, x: jax.Array, between: jax.Array | None) -> jax.Array:
         """Logits of the actions, in the order of the pointers, `f32[R, A, head_size]`."""
         match = self._matches(query, x, between)
-        logits = []
-        for kind_name, per_entity in self.pointers:
-            chosen = query[:, :, None] if kind_name is None else match[kind_name]
-            logit = _project(_dense(per_entity, self.head_gain), chosen)
-            logits.append(logit.reshape(*query.shape[:2], -1))
-        return LOGIT_RANGE * nn.tanh(jnp.concatenate(logits, axis=-1) / LOGIT_RANGE)
+        chosen = [query[:, :, None] if kind_name is None else match[kind_name] for kind_name, _ in self.pointers]
+        weights = [dense(per_entity, self.head_gain).weights(self.size) for _, per_entity in self.pointers]
+        return LOGIT_RANGE * nn.tanh(pointed(chosen, weights) / LOGIT_RANGE)
 
     def _matches(self, query: jax.Array, x: jax.Array, between: jax.Array | None) -> dict[str, jax.Array]:
         """How agents and entities go together, of the kinds that are pointed at, `{kind: f32[R, A, M of it, H]}`."""
-        key, nearness = _dense(self.size, name="key"), _dense(self.size, use_bias=False, name="nearness")
         pointed_at = {kind_name for kind_name, _ in self.pointers}
-        matches, start = {}, 0
+        places, start = {}, 0
         for kind in self.kinds:
-            place = slice(start, start + kind.count)
+            if kind.name in pointed_at:
+                places[kind.name] = slice(start, start + kind.count)
             start += kind.count
-            if kind.name not in pointed_at:
-                continue
-            match = _project(key, x[:, place])[:, None] + query[:, :, None]
-            if between is not None:
-                match += _project(nearness, between[:, :, place])
-            matches[kind.name] = nn.relu(match)
-        return matches
+        if not places:
+            return {}
+        key = dense(self.size, name="key").weights(self.size)
+        beside, nearness = None, None
+        if between is not None:
+            beside = [between[:, :, place] for place in places.values()]
+            (nearness,) = dense(self.size, use_bias=False, name="nearness").weights(between.shape[-1])
+        queries, entities = [query[:, :, None] for _ in places], [x[:, place] for place in places.values()]
+        matches = matched(queries, entities, key, beside, nearness)
+        return {name: nn.relu(match) for name, match in zip(places, matches, strict=True)}
 
 
 class Attention(Memoryless):
@@ -347,7 +322,7 @@ class Attention(Memoryless):
             seen, chosen = nearest(seen, self._places(context), kinds)
         if seen.where is not None and self.places:
             seen, context, more = self._turned(seen, context, kinds)
-        situation = _project(_dense(self.size), context)
+        situation = dense(self.size)(context)
         x = Encoder(kinds, self.size, self.num_heads, self.num_layers, name="encoder")(seen, more, situation)
         decoder = Decoder(
             kinds, self.head_size, self.head_gain, self.pointers, self.size, self.num_heads, name="decoder"
@@ -426,15 +401,13 @@ class Pointing(Memoryless):
         seen = _table_of(inputs, self.kinds)
         x = inputs.encoded.reshape(-1, *inputs.encoded.shape[2:])
         if self.once:
-            changing = [
-                _project(_dense(self.size, name=f"update_{kind.name}"), seen.rows[kind.name]) for kind in self.kinds
-            ]
+            changing = [dense(self.size, name=f"update_{kind.name}")(seen.rows[kind.name]) for kind in self.kinds]
             x = nn.relu(x + jnp.concatenate(changing, axis=1))
         between = None
         if seen.where is not None and self.places:
             agent_places = jnp.stack([pair(context, place) for place in self.places], axis=2)
             between = pairs(agent_places, seen.where, seen.present)
-        situation = nn.relu(_project(_dense(self.size), context))
+        situation = nn.relu(dense(self.size)(context))
         decoder = Decoder(
             self.kinds, self.head_size, self.head_gain, self.pointers, self.size, self.num_heads, name="decoder"
         )

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import re
 from collections.abc import Callable
+from typing import Any
 
 import flax.linen as nn
 import jax
@@ -58,10 +59,21 @@ def layer_norm(x: jax.Array) -> jax.Array:
 
 
 def _normalized(x: jax.Array) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+    normal, scale = jax.lax.platform_dependent(x, cpu=_by_squares, tpu=_by_squares, default=_by_deviations)
+    return normal, (normal, scale)
+
+
+def _by_squares(x: jax.Array) -> tuple[jax.Array, jax.Array]:
     mean = _mean(x)
     scale = jax.lax.rsqrt(jnp.maximum(_mean(x * x) - mean * mean, 0.0) + EPSILON)
-    normal = (x - mean) * scale
-    return normal, (normal, scale)
+    return (x - mean) * scale, scale
+
+
+def _by_deviations(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Which XLA makes one kernel of a GPU of."""
+    deviation = x - _mean(x)
+    scale = jax.lax.rsqrt(_mean(deviation * deviation) + EPSILON)
+    return deviation * scale, scale
 
 
 def _slope(kept: tuple[jax.Array, jax.Array], slope: jax.Array) -> tuple[jax.Array]:
@@ -147,6 +159,15 @@ def _contract_slopes(equation: str, kept: tuple[jax.Array, jax.Array], slope: ja
 _contract_small.defvjp(
     lambda equation, left, right: (_contract_small(equation, left, right), (left, right)), _contract_slopes
 )
+
+
+def by_platform(on_cpu: Callable[..., Any], elsewhere: Callable[..., Any]) -> Callable[..., Any]:
+    """A function in a form for a CPU and one for other devices."""
+    return lambda *arguments: jax.lax.platform_dependent(*arguments, cpu=on_cpu, default=elsewhere)
+
+
+computed_once = by_platform(lambda x: x, jax.lax.optimization_barrier)
+"""The same array, stored by a GPU: else every kernel that reads it computes it anew."""
 
 
 class Trunk(nn.Module):

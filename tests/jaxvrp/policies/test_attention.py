@@ -114,16 +114,16 @@ def parameters(nets, context_size=CONTEXT):
     return jax.tree.map(lambda leaf: random.normal(0, 0.25, leaf.shape).astype(np.float32), shapes)
 
 
+def outputs_of(nets, params, inputs):
+    of_reader, of_encoder = params
+    if nets.encoder is not None:
+        inputs = inputs.replace(encoded=nets.encoder.apply(of_encoder, inputs.static, inputs.entities))
+    return nets.reader.apply(of_reader, inputs, (), jnp.zeros(inputs.context.shape[:2], bool))[0]
+
+
 @functools.cache
 def jitted(nets, context_size):
-    of_reader, of_encoder = parameters(nets, context_size)
-
-    def apply(inputs):
-        if nets.encoder is not None:
-            inputs = inputs.replace(encoded=nets.encoder.apply(of_encoder, inputs.static, inputs.entities))
-        return nets.reader.apply(of_reader, inputs, (), jnp.zeros(inputs.context.shape[:2], bool))[0]
-
-    return jax.jit(apply)
+    return jax.jit(functools.partial(outputs_of, nets, parameters(nets, context_size)))
 
 
 def outputs(nets, inputs):
@@ -284,6 +284,32 @@ def test_a_sequence_is_its_steps_one_by_one(encode):
     together = jitted(net, CONTEXT)(sequence)
     for step, logits in zip(steps, together, strict=True):
         np.testing.assert_allclose(logits, outputs(net, step), atol=1e-5)
+
+
+@pytest.mark.slow("critic", "as it is", "instance")
+@pytest.mark.parametrize(
+    ("encode", "is_actor", "places"),
+    [
+        ("agent", False, PLACES),
+        ("agent", True, ()),
+        ("step", True, PLACES),
+        ("instance", True, PLACES),
+    ],
+    ids=["critic", "as it is", "step", "instance"],
+)
+def test_off_a_cpu_outputs_and_gradients_are_the_same(encode, is_actor, places, monkeypatch):
+    kinds = both(4, 3)
+    net = networks(kinds, is_actor=is_actor, pointers=BOTH_POINTERS, places=places, encode=encode)
+
+    def loss(params, inputs):
+        out = outputs_of(net, params, inputs)
+        return (out * jnp.cos(jnp.arange(out.size)).reshape(out.shape)).sum(), out
+
+    found = []
+    for form in ("cpu", "default"):
+        monkeypatch.setattr(jax.lax, "platform_dependent", lambda *xs, form=form, **forms: forms[form](*xs))
+        found.append(jax.jit(jax.grad(loss, has_aux=True))(parameters(net), seen(kinds, agents=2)))
+    jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=1e-3, atol=1e-4), *found)
 
 
 def test_distances_against_a_loop():

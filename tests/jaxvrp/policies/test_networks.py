@@ -119,6 +119,14 @@ def test_mlp_against_numpy(activation, normed):
         np.testing.assert_allclose(outputs[i], expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.fixture(params=["cpu", "gpu"])
+def platform(request, monkeypatch):
+    """The forms of a CPU, or those of a GPU, played by a CPU."""
+    if request.param == "gpu":
+        monkeypatch.setattr(jax.lax, "platform_dependent", lambda *xs, default, **forms: default(*xs))
+
+
+@pytest.mark.usefixtures("platform")
 @pytest.mark.parametrize(
     ("written", "derived"),
     [
@@ -136,12 +144,10 @@ def test_a_gradient_that_is_written_out_is_the_derived_one(written, derived):
     assert np.isfinite(slopes[0]).all()
 
 
-@pytest.mark.parametrize("off_cpu", [False, True])
+@pytest.mark.usefixtures("platform")
 @pytest.mark.parametrize("few", [3, layers.SMALL + 1])
 @pytest.mark.parametrize("equation", ["rmhe,rnhe->rhmn", "rhmn,rnhe->rmhe", "rahe,rmhe->rahm", "rahm,rmhe->rahe"])
-def test_contractions_and_their_gradients(equation, few, off_cpu, monkeypatch):
-    if off_cpu:
-        monkeypatch.setattr(jax.lax, "platform_dependent", lambda *xs, cpu, default: default(*xs))
+def test_contractions_and_their_gradients(equation, few):
     of_left, of_right, out = equation.replace("->", ",").split(",")
     sizes = {"r": 4, "a": 2, "h": 2, "e": 5, "m": few, "n": few}
     left, right, slope = (noise([sizes[name] for name in names], len(names)) for names in (of_left, of_right, out))
