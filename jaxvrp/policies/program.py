@@ -10,11 +10,12 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
+import math
 import os
 import pathlib
 import typing
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import jax
@@ -45,6 +46,12 @@ VERSION = 1
 PROGRAM, CARD = "program", "policy.json"
 
 REMEDY = "export the policy anew"
+
+CONFIGURED = ("env", "eval_env", "network")
+"""Keys of a configuration that a card has."""
+
+INFINITE = {math.inf: "inf", -math.inf: "-inf"}
+"""Texts in the place of numbers that JSON has none for, as limits that are not there."""
 
 Arrays = dict[str, Any]
 """Arrays by name."""
@@ -78,12 +85,12 @@ def write_program(policy: Policy, path: str | os.PathLike, values: Mapping[str, 
         "memory": _described(shapes[1]),
         "action": {name: f"int32[{role.num_agents}]" for name, role in policy.env.roles.items()},
         "platforms": list(PLATFORMS),
-        "configuration": {name: values[name] for name in ("env", "eval_env", "network") if name in values},
+        "configuration": _mapped(_as_text, {name: values[name] for name in CONFIGURED if name in values}),
     }
 
     def write(partial: pathlib.Path) -> None:
         with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as file:
-            file.writestr(CARD, json.dumps(card, indent=2))
+            file.writestr(CARD, json.dumps(card, indent=2, allow_nan=False))
             file.writestr(PROGRAM, bytes(program))
 
     write_whole(path, write)
@@ -108,8 +115,9 @@ def read_program(path: pathlib.Path, *, trust: bool) -> Policy:
             card, program = json_in(file.read(CARD), CARD, REMEDY), bytearray(file.read(PROGRAM))
         if card["version"] != VERSION:
             raise ValueError(f"another version wrote it ({shown(card['version'])}, not {VERSION})")
-        refuse_dotted_paths(card["configuration"]["env"], path, "trust=True", trust=trust)
-        env = playing_environment(card["configuration"], {})
+        configuration = _mapped(_as_number, card["configuration"])
+        refuse_dotted_paths(configuration["env"], path, "trust=True", trust=trust)
+        env = playing_environment(configuration, {})
         exported = _exported(program, card.get("jax"))
         about = str(card["about"])
         (_, memory), _ = jax.tree.unflatten(exported.in_tree, exported.in_avals)
@@ -168,6 +176,21 @@ def bounds_of(state: State) -> dict[str, tuple[int, int]]:
 
 def _filled(like: Any, arrays: Arrays) -> Any:
     return jax.tree.unflatten(jax.tree.structure(like), [arrays[name] for name in by_place(like)])
+
+
+def _mapped(function: Callable[[Any], Any], value: Any) -> Any:
+    """A JSON value with a function applied to each that is no list and no object."""
+    if isinstance(value, dict):
+        return {name: _mapped(function, entry) for name, entry in value.items()}
+    return [_mapped(function, entry) for entry in value] if isinstance(value, list | tuple) else function(value)
+
+
+def _as_text(value: Any) -> Any:
+    return INFINITE.get(value, value) if isinstance(value, float) else value
+
+
+def _as_number(value: Any) -> Any:
+    return float(value) if value in INFINITE.values() else value
 
 
 def _described(shapes: Arrays) -> dict[str, str]:

@@ -124,11 +124,11 @@ def test_keys_that_are_gone_are_left_out_where_they_say_what_is_done_now(tmp_pat
 
 def test_a_program_of_a_network_that_reads_the_nearest_plays_any_batch(tmp_path):
     path = tmp_path / "nearest"
-    actor = write_folder(
-        path, "attention", {"name": "tsp_drone", "num_nodes": 8}, attention_encode="agent", attention_nearest=4
-    )
+    env = {"name": "tsp_drone", "num_nodes": 8, "max_flight": np.inf}  # as a run writes it, with all parameters
+    actor = write_folder(path, "attention", env, attention_encode="agent", attention_nearest=4)
     write_program(jaxvrp.load_policy(path), tmp_path / "policy.jaxpolicy", folder.read_values(path, ["mappo"])[0])
     program = jaxvrp.load_policy(tmp_path / "policy.jaxpolicy")
+    assert program.env == jaxvrp.load_policy(path).env and program.env.max_flight == np.inf
     for batch in (1, BATCH):
         ((state, action),) = episode(program.env, actor, 1, batch)
         chex.assert_trees_all_equal(program.step(program.memory(batch), state)[0], action)
