@@ -107,6 +107,10 @@ class Problems(abc.ABC, Generic[Problem]):
         """Those of the names of methods that can solve it, the best choice first."""
         return names
 
+    def has_page(self, problem: Problem) -> bool:
+        """Whether a plan of it is an episode, which pages and pictures show; by default so."""
+        return True
+
     def stack(self, problems: Sequence[Problem]) -> Problem:
         """One problem of several, of any sizes, padded to the largest, with a leading axis.
 

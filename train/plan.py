@@ -10,7 +10,7 @@ import pathlib
 import sys
 from collections.abc import Sequence
 
-from jaxvrp.io.command_line import Parser, UserError, above_zero, index
+from jaxvrp.io.command_line import Parser, above_zero, index
 from jaxvrp.io.messages import escaped
 from train import solve
 from train.commands.case_file import FLEET_HELP
@@ -29,22 +29,23 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--check", action="store_true", help="say what the problem means and what looks wrong, no more")
     parser.add_argument("--seconds", type=above_zero, default=10.0, help="to look for plans (default: 10)")
     parser.add_argument("--index", type=index, help=INDEX_HELP)
-    parser.add_argument("--out", metavar="FILE", nargs="+", default=["plan.html"], help="the page (default: plan.html)")
+    out_help = "the page (default: plan.html; plan.csv where there is no page, as of a moment of a day)"
+    parser.add_argument("--out", metavar="FILE", nargs="+", help=out_help)
     parser.add_argument("--env.KEY", metavar="VALUE", help="what the reader of the file else assumes")
     words, given = split_mapping(sys.argv[1:] if argv is None else argv, "env")
     args = parser.parse_args(words)
     problem = solve.open_problem(args.instance, row=args.index, given=given, fleet=args.fleet)
-    if solve.PAGE not in solve.endings_of(problem):
-        raise UserError(f"{args.instance}: {type(problem.env).__name__} has no page; use train.solve --out plan.json")
-    for path in () if args.check else args.out:
-        check_output("--out", path, solve.endings_of(problem), [pathlib.Path(args.instance)])
+    endings = solve.endings_of(problem)
+    out = args.out or ["plan.html" if solve.PAGE in endings else "plan.csv"]
+    for path in () if args.check else out:
+        check_output("--out", path, endings, [pathlib.Path(args.instance)])
     for figure in problem.problems.inspect(problem.problem, problem.env).figures:
         print(escaped(figure))
     show_warnings(problem)
     if args.check:
         return
     solution = solve.watched(problem, seconds=args.seconds, method=solve.chosen(problem, None), seed=0)
-    write_all([Output("--out", path, solution.write) for path in args.out], solve.report(solution))
+    write_all([Output("--out", path, solution.write) for path in out], solve.report(solution))
 
 
 if __name__ == "__main__":

@@ -533,6 +533,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     source = [pathlib.Path(path) for path in (args.instance, args.fleet) if path]
     for path in args.out:
         check_output("--out", path, endings_of(problem), source)
+    if args.picture and PAGE not in endings_of(problem):
+        raise UserError(f"--picture: a plan for {args.instance} is not played, so it has no picture; leave it out")
     for path in args.picture:
         check_output("--picture", path, (".gif", *STILLS), source)
     show_warnings(problem)
@@ -633,7 +635,8 @@ def _solve_pending(name: str, group: Sequence[_Pending], args: argparse.Namespac
 def endings_of(problem: Problem) -> tuple[str, ...]:
     """Of the files that a plan can be written to."""
     in_degrees = (geojson.ENDING,) if getattr(problem.problem, "earth", None) else ()
-    return (*problem.problems.endings, *in_degrees, PAGE)
+    page = (PAGE,) if problem.problems.has_page(problem.problem) else ()
+    return (*problem.problems.endings, *in_degrees, *page)
 
 
 def watched(problem: Problem, *, seconds: float, method: str, seed: int) -> Solution:

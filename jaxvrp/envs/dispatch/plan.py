@@ -216,6 +216,10 @@ class DispatchProblems(Problems[NamedDay | Moment]):
         may_search = known and (not later or problem.instance.depot is not None)
         return [name for name in names if name != SEARCH or may_search]
 
+    def has_page(self, problem: NamedDay | Moment) -> bool:
+        """A moment is planned again, and not played."""
+        return not isinstance(problem, Moment)
+
     def instance(self, problem: NamedDay | Moment, env: Dispatch) -> Instance | Moment:
         """What an environment plays, or what the search begins with."""
         return problem if isinstance(problem, Moment) else problem.instance

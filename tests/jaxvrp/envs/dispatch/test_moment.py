@@ -187,8 +187,12 @@ def test_what_a_moment_is_not_for_is_one_line(sized, write, tmp_path):
         solve.open_problem(path, run="dispatch_same_day")
     with pytest.raises(UserError, match="--method accept: there is none of that name"):
         solve.solve(path, method="accept")
-    with pytest.raises(UserError, match=r"plan.html: nothing of it has been played, so it has no page"):
-        plan.main([str(path), "--seconds", "0.1", "--out", str(tmp_path / "plan.html")])
+    outputs = [str(tmp_path / "plan.csv"), str(tmp_path / "plan.html")]
+    with pytest.raises(UserError, match=r"plan.html: the name must end in one of: .json, .csv$"):
+        plan.main([str(path), "--seconds", "0.1", "--out", *outputs])
+    with pytest.raises(UserError, match=r"--picture: a plan for .* is not played, so it has no picture; leave it out"):
+        solve.main([str(path), "--out", outputs[0], "--picture", str(tmp_path / "plan.png")])
+    assert not list(tmp_path.glob("plan.*"))
 
 
 def test_an_idle_fleet_is_a_moment(write):
