@@ -31,9 +31,12 @@ def text_of(module: str) -> str:
     return (path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text(encoding="utf-8")
 
 
-def sentence(module: str, name: str = "") -> str:
-    """The first line of a module's docstring, without the `name` that it may begin with."""
-    line = text_of(module).split('"""')[1].splitlines()[0].rpartition(f"`{name}`: ")[2].replace("`", "")
+def sentence(module: str, name: str = "", definition: str = "") -> str:
+    """The first line of the docstring of a module, or a definition in it, without the `name` that it may begin with."""
+    text = text_of(module)
+    if definition:
+        text = re.split(rf"^(?:class|def) {definition}\b", text, flags=re.M)[1]
+    line = text.split('"""')[1].splitlines()[0].rpartition(f"`{name}`: ")[2].replace("`", "")
     return line[0].upper() + line[1:]
 
 
@@ -48,8 +51,11 @@ def programs(folder: str) -> dict[str, str]:
 def registered(kind: str) -> list[Row]:
     """The names of a kind, `environment` or `scenario`."""
     table = text_of("jaxvrp.registry").partition(f'"{kind}": {{')[2].partition("\n    },\n")[0]
-    found = re.findall(r'"(\w+)": (?:_shipped\("(\w+)"|Entry\("([\w.]+):)', table)
-    return [(name, sentence(module or f"jaxvrp.envs.{folder}", name)) for name, folder, module in found]
+    found = re.findall(r'"(\w+)": (?:_shipped\("(\w+)"|Entry\("([\w.]+):(\w+))', table)
+    return [
+        (name, sentence(module or f"jaxvrp.envs.{folder}", name, definition))
+        for name, folder, module, definition in found
+    ]
 
 
 def algorithms() -> list[Row]:

@@ -69,6 +69,11 @@ def test_benchmarks_that_are_listed_are_the_programs_that_there_are():
     assert set(names.programs("benchmarks")) == programs
 
 
+def test_scenarios_say_what_they_are():
+    sentences = [sentence for kind in ("environment", "scenario") for _, sentence in names.registered(kind)]
+    assert len(set(sentences)) == len(sentences)
+
+
 def test_every_name_has_a_sentence():
     for title, (_, rows) in names.SECTIONS.items():
         for name, *_, text in rows():

@@ -98,7 +98,9 @@ class TruckDroneSameDay(VrpdTw):
 
 
 def make_vrpd_tw(**parameters: Any) -> TruckDrone:
-    """The factory behind `jaxvrp.make("vrpd_tw", ...)`, which takes any field of the scenario.
+    """Vehicle routing with drones and time windows: `truck_drone` in its scenario `vrpd_tw`.
+
+    `parameters` are any fields of the scenario.
 
     Raises:
         ValueError: an unknown parameter, or a value out of range.
