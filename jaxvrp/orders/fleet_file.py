@@ -28,12 +28,15 @@ def _degrees(most: float) -> Check:
     return all_of(number_from(-LARGEST), check)
 
 
+COUNT = whole_number(below=1_001, least=1)
+"""Of vehicles: what any planner here takes, at most."""
+
 VAN: tuple[dict[str, Check], dict[str, Check]] = (
     {},
     {
         "speed": POSITIVE,
         "matrix": text,
-        "count": whole_number(least=1),
+        "count": COUNT,
         "capacity": POSITIVE,
         "stop": NOT_NEGATIVE,
         "turnaround": NOT_NEGATIVE,
@@ -43,7 +46,7 @@ VAN: tuple[dict[str, Check], dict[str, Check]] = (
 DRONE = (
     {"speed": POSITIVE, "range": POSITIVE},
     {
-        "count": whole_number(least=1),
+        "count": COUNT,
         "capacity": POSITIVE,
         "stop": NOT_NEGATIVE,
         "turnaround": NOT_NEGATIVE,

@@ -136,6 +136,7 @@ def test_bad_points_are_refused_in_a_line(files, properties, words):
 BAD_FLEETS = {
     "no depot": (FLEET.replace("depot", "home"), "unknown key 'home'"),
     "no time": (FLEET.replace("08:00", "8"), "start is 8; it must be a time, written as 08:00"),
+    "too many": (FLEET.replace("count: 2", "count: 100000"), "vans.count is 100000; it must be a whole number from 1"),
     "no speed": (FLEET.replace("speed: 30, ", ""), "vans.speed is missing"),
     "a negative range": (FLEET.replace("range: 20", "range: -20"), "drones.range is -20; it must be more than 0"),
     "half a place": (FLEET.replace(", lon: 11.5", ""), "depot needs lat and lon"),
