@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from jaxvrp.io.clock import MINUTES, clock_at
-from jaxvrp.io.limits import LARGEST
+from jaxvrp.io.limits import LARGEST, MOST_VEHICLES
 from jaxvrp.io.schema import Check, all_of, anything, number_from, object_of_only, one_of, text, whole_number
 from jaxvrp.io.street_files import StreetTable, read_streets
 from jaxvrp.io.yaml_text import read_yaml
@@ -28,8 +28,7 @@ def _degrees(most: float) -> Check:
     return all_of(number_from(-LARGEST), check)
 
 
-COUNT = whole_number(below=1_001, least=1)
-"""Of vehicles: what any planner here takes, at most."""
+COUNT = whole_number(below=MOST_VEHICLES + 1, least=1)
 
 VAN: tuple[dict[str, Check], dict[str, Check]] = (
     {},

@@ -49,8 +49,7 @@ def log_prob_and_entropy(logits: jax.Array, mask: jax.Array, action: jax.Array) 
     is_chosen = jnp.arange(logits.shape[-1], dtype=jnp.int32) == action[..., None]
     log_total = jnp.log(total)
     log_prob = jnp.where(is_chosen, relative, 0.0).sum(axis=-1) - log_total
-    entropy = log_total - (weight * relative).sum(axis=-1) / total
-    return log_prob, entropy
+    return log_prob, log_total - (weight * relative).sum(axis=-1) / total
 
 
 def sample_actions(key: jax.Array, logits: ByRole, mask: ByRole) -> ByRole:

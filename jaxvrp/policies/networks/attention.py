@@ -26,7 +26,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxvrp.actor import Carry
-from jaxvrp.policies.networks.dense import dense, embedded, matched, pointed
+from jaxvrp.policies.networks.dense import Near, dense, embedded, matched, pointed
 from jaxvrp.policies.networks.inputs import EntityInput
 from jaxvrp.policies.networks.layers import Memoryless, NetworkSpec, contract, layer_norm, softmax
 from jaxvrp.policies.networks.places import Sites, canonical_frame, distances, length, pair, sites, turned
@@ -284,12 +284,12 @@ class Decoder(nn.Module):
         if not places:
             return {}
         key = dense(self.size, name="key").weights(self.size)
-        beside, nearness = None, None
+        near: Near = None
         if between is not None:
-            beside = [between[:, :, place] for place in places.values()]
             (nearness,) = dense(self.size, use_bias=False, name="nearness").weights(between.shape[-1])
+            near = [between[:, :, place] for place in places.values()], nearness
         queries, entities = [query[:, :, None] for _ in places], [x[:, place] for place in places.values()]
-        matches = matched(queries, entities, key, beside, nearness)
+        matches = matched(queries, entities, key, near)
         return {name: nn.relu(match) for name, match in zip(places, matches, strict=True)}
 
 

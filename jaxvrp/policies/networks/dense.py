@@ -17,6 +17,8 @@ import jax.numpy as jnp
 
 from jaxvrp.policies.networks.layers import by_platform
 
+Arrays = list[jax.Array]
+
 Weights = tuple[jax.Array, jax.Array]
 """Kernel and bias of a layer, `f32[K, H]` and `f32[H]`."""
 
@@ -84,11 +86,11 @@ def _rows(kernel: jax.Array, bias: jax.Array) -> jax.Array:
 _affine = by_platform(_with_bias, _as_product)
 
 
-def _embedded_by_kind(numbers: list[jax.Array], weights: list[Weights]) -> jax.Array:
+def _embedded_by_kind(numbers: Arrays, weights: list[Weights]) -> jax.Array:
     return jnp.concatenate([_with_bias(x, *layer) for x, layer in zip(numbers, weights, strict=True)], axis=1)
 
 
-def _embedded_at_once(numbers: list[jax.Array], weights: list[Weights]) -> jax.Array:
+def _embedded_at_once(numbers: Arrays, weights: list[Weights]) -> jax.Array:
     """Each kind has columns of its own, in which the others are 0."""
     width, start, rows = sum(x.shape[-1] + 1 for x in numbers), 0, []
     for x in map(_with_ones, numbers):
@@ -102,31 +104,24 @@ embedded = by_platform(_embedded_by_kind, _embedded_at_once)
 """Entities, `f32[R, M, H]`, of several kinds (`f32[R, M of the kind, K]`), each with its `Weights`."""
 
 
-def _matched_by_kind(
-    queries: list[jax.Array],
-    entities: list[jax.Array],
-    key: Weights,
-    between: list[jax.Array] | None,
-    nearness: jax.Array | None,
-) -> list[jax.Array]:
+Near = tuple[Arrays, jax.Array] | None
+"""What lies between agents and entities, by kind `f32[R, A, M of the kind, K]`, and the kernel that reads it."""
+
+
+def _matched_by_kind(queries: Arrays, entities: Arrays, key: Weights, near: Near) -> Arrays:
     matches = [_with_bias(x, *key)[:, None] + query for query, x in zip(queries, entities, strict=True)]
-    if between is None or nearness is None:
+    if near is None:
         return matches
+    between, nearness = near
     return [match + _product(numbers, nearness) for match, numbers in zip(matches, between, strict=True)]
 
 
-def _matched_at_once(
-    queries: list[jax.Array],
-    entities: list[jax.Array],
-    key: Weights,
-    between: list[jax.Array] | None,
-    nearness: jax.Array | None,
-) -> list[jax.Array]:
+def _matched_at_once(queries: Arrays, entities: Arrays, key: Weights, near: Near) -> Arrays:
     x = jnp.concatenate(entities, axis=1)
-    if between is None or nearness is None:
+    if near is None:
         match = _as_product(x, *key)[:, None]
     else:
-        kernel, bias = key
+        (between, nearness), (kernel, bias) = near, key
         match = _product(x, kernel)[:, None] + _as_product(jnp.concatenate(between, axis=2), nearness, bias)
     ends = itertools.accumulate(of_kind.shape[1] for of_kind in entities)
     return jnp.split(match + queries[0], list(ends)[:-1], axis=2)
@@ -135,17 +130,16 @@ def _matched_at_once(
 matched = by_platform(_matched_by_kind, _matched_at_once)
 """How agents and entities go together, of each kind `f32[R, A, M of the kind, H]`.
 
-From the agents' query (`f32[R, A, 1, H]`, the same for each kind), the entities (`f32[R, M of the kind, H]`), the layer
-that reads these, what lies between agents and entities (`f32[R, A, M of the kind, K]`), and the kernel that reads that;
-None twice for nothing between.
+From the agents' query (`f32[R, A, 1, H]`, for each kind the same: a CPU sums its gradients in that order), the entities
+(`f32[R, M of the kind, H]`), the layer that reads these, and what lies between.
 """
 
 
-def _pointed_by_head(chosen: list[jax.Array], weights: list[Weights]) -> jax.Array:
+def _pointed_by_head(chosen: Arrays, weights: list[Weights]) -> jax.Array:
     return _joined_logits(_with_bias(x, *layer) for x, layer in zip(chosen, weights, strict=True))
 
 
-def _pointed_at_once(chosen: list[jax.Array], weights: list[Weights]) -> jax.Array:
+def _pointed_at_once(chosen: Arrays, weights: list[Weights]) -> jax.Array:
     """Each head takes some rows and columns of what is made of all."""
     kernel = jnp.concatenate([_rows(*layer) for layer in weights], axis=1)
     product = _product(_with_ones(jnp.concatenate(chosen, axis=2)), kernel)

@@ -28,7 +28,7 @@ from jaxvrp.envs.dispatch.problem.instance import (
 from jaxvrp.io.clock import Clock, with_numbers
 from jaxvrp.io.earth import Earth
 from jaxvrp.io.json_files import plain, read_json
-from jaxvrp.io.limits import LARGEST, LARGEST_WHOLE
+from jaxvrp.io.limits import LARGEST, LARGEST_WHOLE, MOST_VEHICLES
 from jaxvrp.io.messages import number
 from jaxvrp.io.problem_files import DamagedFileError, FileFormat, UnknownFormatError, read_problems
 from jaxvrp.io.schema import (
@@ -47,7 +47,7 @@ from jaxvrp.io.units import LENGTHS, METRES, SECONDS, SPEEDS, TIMES
 
 FORMAT = "jaxvrp-dispatch-day-1"
 
-MOST_REQUESTS, MOST_VEHICLES = 100_000, 1_000
+MOST_REQUESTS = 100_000
 """Of a day in a file."""
 
 REMEDY = "write a day as docs/dispatch.md describes"
