@@ -58,6 +58,17 @@ def registered(kind: str) -> list[Row]:
     ]
 
 
+def scenarios() -> list[Row]:
+    """The scenarios, with their environments: registered ones, and classes that name their scenario."""
+    found = [("truck_drone", *row) for row in registered("scenario")]
+    for path in (ROOT / "jaxvrp" / "envs").glob("*/scenarios.py"):
+        folder, module = path.parent.name, f"jaxvrp.envs.{path.parent.name}.scenarios"
+        for text in re.split("^class ", text_of(module), flags=re.M)[1:]:
+            if named := re.search(r'^    scenario: ClassVar\[str\] = "(\w+)"', text, re.M):
+                found.append((folder, named[1], sentence(module, named[1], re.split(r"\W", text)[0])))
+    return sorted(found)
+
+
 def algorithms() -> list[Row]:
     """The algorithms, with the kinds of their actions."""
     table = re.findall(r'^    "(\w+)": Algorithm\(\w+, (\w+)\)', text_of("train.algorithms"), re.M)
@@ -94,7 +105,7 @@ SECTIONS: dict[str, tuple[str, Callable[[], list[Row]]]] = {
         "jaxvrp play NAME; jaxvrp train ALGORITHM --env.name NAME",
         lambda: registered("environment"),
     ),
-    "scenarios": ("jaxvrp play ENVIRONMENT --env.scenario NAME", lambda: registered("scenario")),
+    "scenarios": ("jaxvrp play ENVIRONMENT --env.scenario NAME", scenarios),
     "algorithms": ("jaxvrp train NAME", algorithms),
     "networks": ("jaxvrp train mappo --network NAME", networks),
     "configurations": ("jaxvrp train ALGORITHM --config NAME", configurations),

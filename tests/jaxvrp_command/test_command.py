@@ -13,6 +13,7 @@ import pytest
 
 import jaxvrp
 import jaxvrp_command
+from jaxvrp.envs.dispatch.scenarios import SCENARIOS
 from jaxvrp.io.command_line import program_name
 from jaxvrp.policies.folder import shipped_policies
 from jaxvrp.policies.networks import NETWORKS
@@ -54,6 +55,8 @@ def built_in(kind):
 def test_what_is_listed_is_what_there_is():
     for kind in ("environment", "scenario"):
         assert {name for name, _ in names.registered(kind)} == built_in(kind)
+    scenarios = {("truck_drone", name) for name in built_in("scenario")} | {("dispatch", name) for name in SCENARIOS}
+    assert [row[:2] for row in names.scenarios()] == sorted(scenarios)
     kinds = {Discrete: "discrete actions", Box: "continuous actions"}
     assert [row[:2] for row in names.algorithms()] == [(name, kinds[each.actions]) for name, each in ALGORITHMS.items()]
     assert [name for name, _ in names.networks()] == list(NETWORKS)
@@ -70,7 +73,7 @@ def test_benchmarks_that_are_listed_are_the_programs_that_there_are():
 
 
 def test_scenarios_say_what_they_are():
-    sentences = [sentence for kind in ("environment", "scenario") for _, sentence in names.registered(kind)]
+    sentences = [sentence for rows in (names.registered("environment"), names.scenarios()) for *_, sentence in rows]
     assert len(set(sentences)) == len(sentences)
 
 

@@ -15,6 +15,9 @@ from jaxvrp.io.command_line import INTERRUPTED, run_command
 from jaxvrp.io.messages import warn
 from jaxvrp.testing import ConformanceError
 
+MOST_KEPT = 2 * 10**9
+"""Bytes of compiled programs in a user's home directory."""
+
 
 def entry(main: Callable[[], None]) -> NoReturn:
     """Run a command line: a user's mistake is one line on stderr and exit status 2, Ctrl-C 130; programs are kept.
@@ -22,7 +25,9 @@ def entry(main: Callable[[], None]) -> NoReturn:
     A warning of what was read is one line, too.
     """
     warnings.showwarning = lambda message, *place: warn(message)
-    jax.config.update("jax_compilation_cache_dir", program_cache())
+    jax.config.update("jax_compilation_cache_dir", folder := program_cache())
+    if folder and "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+        make_room(folder)
     # Many small programs take as long as a large one.
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
@@ -49,3 +54,23 @@ def program_cache() -> str | None:
     home = os.path.expanduser("~")
     default = os.path.join(home, ".cache", "jaxvrp") if os.path.isabs(home) else None
     return os.environ.get("JAX_COMPILATION_CACHE_DIR", default)
+
+
+def make_room(folder: str, most: int = MOST_KEPT) -> None:
+    """Remove the programs that were used longest ago from a folder with more than so many bytes, down to half of that.
+
+    JAX could do so itself, but looks at all files for each program that it writes, of which a first start has hundreds.
+    """
+    try:
+        files = [(file.stat(), file.path) for file in os.scandir(folder) if file.is_file()]
+    except OSError:
+        return  # there is none yet, or another process makes room
+    kept = sum(found.st_size for found, _ in files)
+    if kept <= most:
+        return
+    for found, path in sorted(files, key=lambda file: max(file[0].st_atime, file[0].st_mtime)):
+        if kept <= most // 2:
+            return
+        kept -= found.st_size
+        with contextlib.suppress(OSError):
+            os.unlink(path)

@@ -195,7 +195,7 @@ class SameDay(Dispatch):
 
 
 class ChenUlmerThomas(SameDay):
-    """`same_day` with the numbers of Chen, Ulmer and Thomas (2022): customers alike all day, and worth 1 each.
+    """The numbers of Chen, Ulmer and Thomas (2022) for `same_day`: customers alike all day, and worth 1 each.
 
     Orders come evenly, 500 in seven hours, each due four hours later; vehicles are home after eight hours, drones after
     twelve. Loading and drop-off take 3 minutes; a drone then charges for 20.

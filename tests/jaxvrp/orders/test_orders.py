@@ -223,6 +223,22 @@ def test_what_a_fleet_file_says_in_units_is_no_cause_for_a_warning(files):
     assert not any("latitude" in words for words in problems.inspect(day, None).warnings)
 
 
+@pytest.mark.parametrize(
+    ("table", "change", "found"),
+    [
+        ("id,lat,lon\na,48.11,11.52\n", ("speed: 30", "speed: 28000"), "vans.speed: 28000 km/h is faster than any"),
+        ("id,lat,lon\na,48.11,11.52\n", ("speed: 60", "speed: 900"), "drones.speed: 900 km/h is faster than any"),
+        ("id,x,y\na,800,400\n", ("lat: 48.1, lon: 11.5", "x: 0, y: 0"), "give it in km/h, and places in kilometres"),
+    ],
+    ids=["a van as fast as a rocket", "a drone in metres a second, or so", "places in metres"],
+)
+@pytest.mark.filterwarnings("ignore:.*no vehicle can ever serve")
+def test_units_that_a_fleet_file_does_not_have_are_named(files, table, change, found):
+    problems = registry.problems_of(jaxvrp.make("dispatch"))
+    day, _ = problems.of_case(case(*files(table, FLEET.replace(*change))))
+    assert found in problems.inspect(day, None).warnings[0]
+
+
 STREETS = FLEET.replace("speed: 30", "matrix: streets.json")
 
 TABLE = {

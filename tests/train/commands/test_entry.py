@@ -1,5 +1,6 @@
 """How every command line begins and ends."""
 
+import os
 import subprocess
 import sys
 import warnings
@@ -59,6 +60,18 @@ def main():
 
 entry(main)
 """
+
+
+def test_programs_that_were_used_longest_ago_make_room(tmp_path):
+    for age in range(5):
+        path = tmp_path / f"{age}-cache"
+        path.write_bytes(bytes(100))
+        os.utime(path, (1e9 - age, 1e9 - age))
+    entry.make_room(str(tmp_path), most=500)
+    assert len(list(tmp_path.iterdir())) == 5, "no more than there may be"
+    entry.make_room(str(tmp_path), most=400)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0-cache", "1-cache"]
+    entry.make_room(str(tmp_path / "none"))
 
 
 def test_an_interrupted_process_ends_at_once_with_all_that_it_has_said():

@@ -14,6 +14,9 @@ from jaxvrp.problems import Inspection
 SHORTEST, LONGEST = 30.0, 7 * 24 * MINUTES_PER_HOUR
 """Minutes of a day; more or fewer are in another unit."""
 
+FASTEST = 400.0
+"""km/h; a faster vehicle of a fleet file has its speed in another unit."""
+
 PAIRS = 100_000
 """Of requests and places of vehicles, whose distances are looked at."""
 
@@ -48,9 +51,13 @@ def _warnings(day: NamedDay, across: float, horizon: float) -> Iterator[str]:
         of_fleet = "drones" if instance.is_drone[index] else "vans"
         field = f"{of_fleet}.speed" if day.addresses else f"vehicles[{index}].speed"
         speed = {field: float(value) / MINUTES_PER_HOUR}
-        # A fleet file says km/h: there only few customers are near.
-        compared = slow if day.addresses else paces
-        yield from compared(speed, lambda pace: f"{pace * MINUTES_PER_HOUR:g} km/h", across, horizon, _minutes)
+        if not day.addresses:
+            yield from paces(speed, _kmh, across, horizon, _minutes)
+        elif value > FASTEST:
+            yield f"{field}: {value:g} km/h is faster than any vehicle; give it in km/h"
+        else:  # A fast crossing means that customers are near.
+            remedy = "give it in km/h, and places in kilometres, or as latitude and longitude"
+            yield from slow(speed, _kmh, across, horizon, _minutes, remedy)
     if day.addresses and instance.is_drone.any():
         drone = int(instance.is_drone.argmax())
         flight = float(instance.max_trip[drone] - instance.stop_time[drone]) * instance.speed[drone] / MINUTES_PER_HOUR
@@ -84,6 +91,11 @@ def _horizon(instance: Instance) -> float:
 
 def _places(instance: Instance) -> np.ndarray:
     return np.concatenate([instance.pickup, instance.dropoff, instance.start]).astype(np.float64)
+
+
+def _kmh(speed: float) -> str:
+    """Of kilometres a minute."""
+    return f"{speed * MINUTES_PER_HOUR:g} km/h"
 
 
 def _km(number: float) -> str:
