@@ -26,7 +26,8 @@ def flat_box(context: tuple[Feature, ...], kinds: tuple[EntityKind, ...]) -> Box
 def flatten(context: jax.Array, static: ByKind, dynamic: ByKind) -> jax.Array:
     """The context of an agent, then the planes of each kind, static before dynamic ones: `f32[F]` from `f32[C]`."""
     planes = [plane.ravel() for name in dynamic for plane in (static[name], dynamic[name])]
-    return jnp.concatenate([context, *planes])
+    # Joined first, so that planes that all agents see are so once, not for each of them.
+    return jnp.concatenate([context, jnp.concatenate(planes)])
 
 
 @functools.singledispatch

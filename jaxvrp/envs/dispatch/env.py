@@ -153,8 +153,8 @@ class Dispatch(Environment):
         always = jnp.ones(1, bool)
         masks = {DISPATCHER: jnp.concatenate([always, state.offers.feasible])[None]}
         if self.num_zones_each_way:
-            may_go = jnp.broadcast_to(rules.idle(state)[:, None], (self.fleet_size, self.num_zones_each_way**2))
-            masks[DRIVER] = jnp.concatenate([jnp.ones((self.fleet_size, 1), bool), may_go], axis=1)
+            stays = jnp.arange(self.num_zones_each_way**2 + 1, dtype=jnp.int32) == 0
+            masks[DRIVER] = rules.idle(state)[:, None] | stays
         return masks
 
     def valid(self, state: State) -> ByRole:

@@ -128,12 +128,14 @@ def static_entities(world: World, max_steps: int, *, shows_windows: bool) -> ByK
 def entities(physics: Physics, world: World, max_steps: int, *, shows_windows: bool) -> ByKind:
     """`{"customer": f32[3, C], "node": f32[1, N], "drone": f32[8, D]}`; with windows f32[11, C] and f32[2, N]."""
     drones, waiting = world.drones, ~world.customers.served
-    carried = (drones.carrying[:, None] == jnp.arange(waiting.shape[0], dtype=jnp.int32)).any(axis=0)
-    of_customers = [waiting.astype(jnp.float32), _window(world, max_steps), carried.astype(jnp.float32)]
-    of_nodes = jnp.ones((1, world.instance.node_position.shape[0]), jnp.float32)
+    # Planes from the beginning: on a TPU, a row that a reduction made is copied twice before it is stacked.
+    carried = (drones.carrying[None, :, None] == jnp.arange(waiting.shape[0], dtype=jnp.int32)).any(axis=1)
+    of_customers = [waiting.astype(jnp.float32)[None], _window(world, max_steps)[None], carried.astype(jnp.float32)]
+    # Read from the nodes, although none is padding: a TPU lays a constant out row by row, in tiles 25 times as large.
+    of_nodes = jnp.isfinite(world.instance.node_position[:, 0])[None].astype(jnp.float32)
     if shows_windows:
         of_customers = _windowed(physics, world, max_steps, *of_customers)
-        of_nodes = jnp.concatenate([of_nodes, _is_target(world)[None]])
+        of_nodes = jnp.concatenate([of_nodes, _is_target(world)])
     of_drones = [
         jnp.ones_like(drones.battery),
         drones.position[:, 0],
@@ -145,7 +147,7 @@ def entities(physics: Physics, world: World, max_steps: int, *, shows_windows: b
         _range(physics, world),
     ]
     return {
-        CUSTOMER: jnp.where(waiting, jnp.stack(of_customers), 0.0),
+        CUSTOMER: jnp.where(waiting, jnp.concatenate(of_customers), 0.0),
         NODE: of_nodes,
         DRONE: jnp.where(drones.is_crashed, 0.0, jnp.stack(of_drones)),
     }
@@ -154,25 +156,22 @@ def entities(physics: Physics, world: World, max_steps: int, *, shows_windows: b
 def _windowed(
     physics: Physics, world: World, max_steps: int, present: jax.Array, window: jax.Array, carried: jax.Array
 ) -> list[jax.Array]:
-    """`WINDOWED_CUSTOMER_DYNAMIC`, each `f32[C]`, of which three are given."""
+    """`WINDOWED_CUSTOMER_DYNAMIC` in several planes, `f32[.., C]`, of which three are given, `f32[1, C]` each."""
     instance, stride = world.instance, physics.drone_speed * physics.dt
 
     def flight_until(step: jax.Array) -> jax.Array:
         return jnp.clip((step - world.step).astype(jnp.float32) * stride, -FARTHEST, FARTHEST)
 
-    return [
-        present,
+    of_instance = [
         instance.customer_position[:, 0],
         instance.customer_position[:, 1],
         instance.demand,
         instance.window_start.astype(jnp.float32) / max_steps,
         instance.window_end.astype(jnp.float32) / max_steps,
         jnp.maximum(instance.window_start - world.step, 0).astype(jnp.float32) / max_steps,
-        window,
-        carried,
-        flight_until(instance.window_start),
-        flight_until(instance.window_end),
     ]
+    flights = [flight_until(instance.window_start), flight_until(instance.window_end)]
+    return [present, jnp.stack(of_instance), window, carried, jnp.stack(flights)]
 
 
 def contexts(physics: Physics, world: World, max_steps: int) -> ByRole:
@@ -218,8 +217,8 @@ def _window(world: World, max_steps: int) -> jax.Array:
 
 
 def _is_target(world: World) -> jax.Array:
-    """Whether the truck is driving to each node, `f32[N]`, 0 or 1."""
-    node = jnp.arange(world.instance.node_position.shape[0], dtype=jnp.int32)
+    """Whether the truck is driving to each node, `f32[1, N]`, 0 or 1."""
+    node = jnp.arange(world.instance.node_position.shape[0], dtype=jnp.int32)[None]
     target = -1 if world.truck.target_node is None else world.truck.target_node
     return (node == target).astype(jnp.float32)
 
@@ -259,7 +258,7 @@ def _addition(world: World, origin: jax.Array, max_steps: int) -> jax.Array:
     is driving there.
     """
     start = world.instance.window_start.astype(jnp.float32) / max_steps
-    nodes = jnp.concatenate([world.instance.node_position - origin, _is_target(world)[:, None]], axis=1)
+    nodes = jnp.concatenate([world.instance.node_position - origin, _is_target(world).T], axis=1)
     return jnp.concatenate([start, nodes.ravel()])
 
 
