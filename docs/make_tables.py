@@ -321,7 +321,8 @@ def _peers(result: Any, choice: str) -> list[Row]:
 def _learners(result: Any, choice: str) -> list[Row]:
     """Of the problem `choice`."""
     head, *rows = learners.table(result["training"])
-    return [[f"learner {_measured(result)}", *head[2:]], *(row[1:] for row in rows if row[0] == choice)]
+    of_problem = ([row[1], *row[3:]] for row in rows if row[0] == choice)
+    return [[f"learner {_measured(result)}", *head[3:]], *of_problem]
 
 
 def _compiled(result: Any, choice: str) -> list[Row]:

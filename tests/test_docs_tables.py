@@ -313,9 +313,10 @@ def learners_rows(result, choice):
     for record in result["training"]:
         if record["problem"] == choice:
             sides = record["sides"]
-            median = {side: np.median([run["steps_per_cpu_second"] for run in sides[side]["runs"]]) for side in sides}
+            speed_of = "steps_per_cpu_second" if record["cores"] == 1 else "steps_per_second"
+            median = {side: np.median([run[speed_of] for run in sides[side]["runs"]]) for side in sides}
             for side, measured in sides.items():
-                final, speed = np.transpose([(run["final"], run["steps_per_cpu_second"]) for run in measured["runs"]])
+                final, speed = np.transpose([(run["final"], run[speed_of]) for run in measured["runs"]])
                 steps = record["settings"]["TOTAL_TIMESTEPS"]
                 returned = f"{final.mean():.2f} ({final.min():.2f} to {final.max():.2f})"
                 speeds = [rate(median[side]), f"{rate(speed.min())} - {rate(speed.max())}"]

@@ -28,6 +28,9 @@ POINTS = 40
 LAST = 0.1
 """Share of the updates over which the final return is the mean."""
 
+SPEEDS = {False: ("steps/CPU s", "steps_per_cpu_second"), True: ("steps/s", "steps_per_second")}
+"""Of a training, by whether it has several cores: a title, and the name in its record."""
+
 
 def serve(side: str, name: str, clone: pathlib.Path) -> None:
     """Compile a learner; then train each seed that stdin names, a line each; answers are lines of JSON on stdout."""
@@ -122,14 +125,19 @@ def measure_comparison(comparison: Comparison, cores: int, args: argparse.Namesp
 
 
 def table(records: Sequence[Record]) -> list[list[str]]:
-    """A head, and a row for each side of each comparison; ratios are of medians, to the side that is named last."""
-    rows = [["problem", "learner", "steps", "whose", "return", "steps/CPU s", "min - max", "ratio", "compilation"]]
-    for record in records:
-        if "error" in record:
-            continue
-        about = record["problem"], record["algorithm"], rate(record["settings"]["TOTAL_TIMESTEPS"])
-        sides = record["sides"]
-        speeds = {side: Spread.of(run["steps_per_cpu_second"] for run in sides[side]["runs"]) for side in sides}
+    """A head, and a row for each side of each comparison; ratios are of medians, to the side that is named last.
+
+    Speeds are by the clock on several cores, and by CPU seconds on one.
+    """
+    measured = [record for record in records if "error" not in record]
+    titles = sorted({SPEEDS[record["cores"] > 1][0] for record in measured})
+    rows = [["problem", "learner", "cores", "steps", "whose", "return", ", ".join(titles)]]
+    rows[0] += ["min - max", "ratio", "compilation"]
+    for record in measured:
+        steps, sides = rate(record["settings"]["TOTAL_TIMESTEPS"]), record["sides"]
+        about = record["problem"], record["algorithm"], str(record["cores"]), steps
+        key = SPEEDS[record["cores"] > 1][1]
+        speeds = {side: Spread.of(run[key] for run in sides[side]["runs"]) for side in sides}
         base = list(speeds.values())[-1].median
         for side, speed in speeds.items():
             final = [run["final"] for run in sides[side]["runs"]]

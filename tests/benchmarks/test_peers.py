@@ -248,7 +248,8 @@ def processes(monkeypatch):
             if self.side == "broken":
                 raise RuntimeError("out of luck")
             speed = {"ours": 300.0, "JaxMARL's": 200.0}[self.side] + seed
-            return {"curve": [[8, 1.0], [16, 2.0 + seed]], "final": 2.0 + seed, "steps_per_cpu_second": speed}
+            speeds = {"steps_per_cpu_second": speed, "steps_per_second": 2 * speed}
+            return {"curve": [[8, 1.0], [16, 2.0 + seed]], "final": 2.0 + seed, **speeds}
 
     monkeypatch.setattr(training, "served", lambda side, *rest: contextlib.nullcontext(Answering(side)))
     return log
@@ -260,11 +261,19 @@ def test_the_learners_take_turns_seed_by_seed(clone, processes, tmp_path, capsys
     assert processes == [("ours", 0), ("JaxMARL's", 0), ("ours", 1), ("JaxMARL's", 1)]
     result = json.loads((tmp_path / "result.json").read_text())
     jaxvrp_row, jaxmarl_row = training.table(result["training"])[1:]
-    assert jaxvrp_row[3:] == ["ours", "2.50 (2.00 to 3.00)", "300", "300 - 301", "1.50", "7 CPU s"]
+    assert jaxvrp_row[4:] == ["ours", "2.50 (2.00 to 3.00)", "300", "300 - 301", "1.50", "7 CPU s"]
     assert jaxmarl_row[-2] == "1.00"
     assert "160" in jaxvrp_row and "scripts of JaxMARL unknown" in capsys.readouterr().out
     curves.main([str(tmp_path / "result.json"), "--out", str(tmp_path / "curves.png")])
     assert (tmp_path / "curves.png").stat().st_size > 10_000
+
+
+def test_on_several_cores_the_clock_counts(clone, processes, tmp_path, capsys):
+    words = ["--parts", "training", "--jaxmarl", str(clone), "--seeds", "2"]
+    peers.main([*words, "--cores", "1", "2", "--out", str(tmp_path / "result.json")])
+    head, *rows = training.table(json.loads((tmp_path / "result.json").read_text())["training"])
+    assert head[6] == "steps/CPU s, steps/s"
+    assert [row[2:3] + row[6:7] for row in rows[::2]] == [["1", "300"], ["2", "601"]]
 
 
 def test_a_learner_that_fails_is_a_line(clone, processes, monkeypatch, capsys):
