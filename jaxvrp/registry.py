@@ -15,7 +15,9 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from jaxvrp.card import Card
+import jax
+
+from jaxvrp.card import Card, Headline
 from jaxvrp.environment import Environment
 from jaxvrp.io.messages import nearest, shown
 from jaxvrp.players import Players
@@ -168,9 +170,12 @@ def make(name: str, **parameters: Any) -> Environment:
 
 @functools.singledispatch
 def card_of(env: Environment) -> Card:
-    """What learners, tables and configurations read of an environment; errors as of `toolbox_of`."""
+    """What learners, tables and configurations read of an environment; errors as of `toolbox_of`.
+
+    To the headlines of an environment that has a card come the metrics of one number that a class of its user adds.
+    """
     found: Card = _part_of(env, "card", Card)
-    return found
+    return dataclasses.replace(found, headlines=(*found.headlines, *_added(env))) if found.headlines else found
 
 
 @functools.singledispatch
@@ -270,14 +275,32 @@ def _checked_callable(found: Any, path: str, kind: str) -> Factory:
     )
 
 
+def _added(env: Environment) -> Iterator[Headline]:
+    """The metrics of one number that the class of an environment has, and the registered ancestor has not."""
+    owner = _owner(env)
+    ancestor: type[Environment] = owner[0] if owner else type(env)
+    if type(env).metrics is ancestor.metrics:
+        return
+    key = jax.eval_shape(lambda: jax.random.key(0))
+    metrics, known = (
+        jax.eval_shape(lambda key, of=of: of.metrics(env, env.reset(key)[0]), key) for of in (type(env), ancestor)
+    )
+    for name in metrics:
+        if name not in known and metrics[name].shape == ():
+            yield Headline(name, name.replace("_", " "))
+
+
+def _owner(subject: object) -> tuple[type[Any], Entry] | None:
+    """The nearest ancestor of an environment, or of one of its states, that is registered with a toolbox."""
+    entries = [entry for known in _ENTRIES.values() for entry in known.values() if entry.toolbox is not None]
+    found = ((ancestor, entry) for ancestor in type(subject).__mro__ for entry in entries if entry.defines(ancestor))
+    return next(found, None)
+
+
 def _part_of(subject: object, name: str, kind: Callable[[], Any]) -> Any:
     """The part of that kind of an environment, or of one of its states; an empty one if there is none."""
-    entries = [entry for known in _ENTRIES.values() for entry in known.values() if entry.toolbox is not None]
-    for ancestor in type(subject).__mro__:
-        for entry in entries:
-            if entry.defines(ancestor):
-                return _part(entry, name, kind)
-    return kind()
+    owner = _owner(subject)
+    return _part(owner[1], name, kind) if owner else kind()
 
 
 def _part(entry: Entry, name: str, kind: Any) -> Any:

@@ -357,3 +357,20 @@ def test_ranges_hold_finite_numbers_and_read_well():
     assert float("inf") not in Range()
     assert str(Range(minimum=0.0, maximum=1.0)) == ">= 0 and <= 1"
     assert str(Range()) == "finite"
+
+
+def test_metrics_that_a_class_of_a_user_adds_are_headlines():
+    class Tolls(TruckDroneBasic):
+        def metrics(self, state):
+            added = {"road_toll": 2.0 * state.totals.truck_distance, "flown_by": state.drones.battery}
+            return {**super().metrics(state), **added}
+
+    class Renamed(TruckDroneBasic):
+        def metrics(self, state):
+            return super().metrics(state)
+
+    shipped = registry.card_of(make("truck_drone")).headlines
+    assert registry.card_of(make("truck_drone", scenario=Renamed)).headlines == shipped
+    *first, added = registry.card_of(make("truck_drone", scenario=Tolls)).headlines
+    assert tuple(first) == shipped
+    assert (added.metric, added.title) == ("road_toll", "road toll"), "a metric of each drone is no column"
