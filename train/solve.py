@@ -390,7 +390,7 @@ def read_problems(
             taken = given_to(known, path, given)
             problems = known.read(path, **taken)
             if ignored := sorted(given.keys() - taken.keys() - set(known.choices)):
-                raise UserError(f"--env.{ignored[0]}: {_may_be_given(known, path)}")
+                raise UserError(f"--env.{ignored[0]}: {_may_be_given(known, path, ignored[0])}")
             return (known.environment or name) if env is None else name, problems
         except OSError as error:
             raise UserError(f"cannot read {path}: {error.strerror}; give another file") from None
@@ -400,7 +400,10 @@ def read_problems(
     raise UserError(refusal or (str(mistakes[env]) if env else _refusal(path, mistakes)))
 
 
-def _may_be_given(problems: Problems[Any], path: str | os.PathLike) -> str:
+def _may_be_given(problems: Problems[Any], path: str | os.PathLike, key: str) -> str:
+    """What is said of a key that no reader takes."""
+    if key == "scenario":
+        return f"{path} is solved in the scenario that reads it; give one of your own as --env package.module:Class"
     known = ", ".join((*problems.assumed(path), *problems.choices))
     return f"the reader of {path} takes {known}" if known else f"{path} says all that its reader needs; leave it out"
 

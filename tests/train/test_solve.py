@@ -185,6 +185,11 @@ def test_another_scenario_refuses_a_map_that_says_more():
     assert isinstance(solve.open_problem(MAP, env="vrpd_tw").env, VrpdTw)
 
 
+def test_a_scenario_of_ones_own_is_given_as_the_environment():
+    with pytest.raises(UserError, match=r"^--env\.scenario: .* give one of your own as --env package\.module:Class$"):
+        solve.read_problems(MAP, None, {"scenario": "mine:Mine"})
+
+
 def test_a_report_has_the_units_of_the_file_and_why_a_plan_is_not_feasible(tmp_path, capsys):
     path = changed_map(tmp_path / "far.json", drones={"range": 500})
     solve.main([path, "--method", "greedy"])
