@@ -281,12 +281,10 @@ def _added(env: Environment) -> Iterator[Headline]:
     ancestor: type[Environment] = owner[0] if owner else type(env)
     if type(env).metrics is ancestor.metrics:
         return
-    key = jax.eval_shape(lambda: jax.random.key(0))
-    metrics, known = (
-        jax.eval_shape(lambda key, of=of: of.metrics(env, env.reset(key)[0]), key) for of in (type(env), ancestor)
-    )
-    for name in metrics:
-        if name not in known and metrics[name].shape == ():
+    state = jax.eval_shape(lambda: env.init_state(env.generate(jax.random.key(0))))
+    known = jax.eval_shape(functools.partial(ancestor.metrics, env), state)
+    for name, metric in jax.eval_shape(env.metrics, state).items():
+        if name not in known and metric.shape == ():
             yield Headline(name, name.replace("_", " "))
 
 

@@ -22,6 +22,9 @@ WIDEST = 120
 Row = tuple[str, ...]
 """A name, short facts, and a sentence at the end."""
 
+SCENARIO = re.compile(r'^class (\w+)(?:(?!^class ).)*?^    scenario: ClassVar\[str\] = "(\w+)"', re.M | re.S)
+"""A class that names its scenario, in a source."""
+
 ACTIONS = {"Discrete": "discrete actions", "Box": "continuous actions"}
 
 
@@ -63,9 +66,8 @@ def scenarios() -> list[Row]:
     found = [("truck_drone", *row) for row in registered("scenario")]
     for path in (ROOT / "jaxvrp" / "envs").glob("*/scenarios.py"):
         folder, module = path.parent.name, f"jaxvrp.envs.{path.parent.name}.scenarios"
-        for text in re.split("^class ", text_of(module), flags=re.M)[1:]:
-            if named := re.search(r'^    scenario: ClassVar\[str\] = "(\w+)"', text, re.M):
-                found.append((folder, named[1], sentence(module, named[1], re.split(r"\W", text)[0])))
+        named = SCENARIO.findall(text_of(module))
+        found += [(folder, name, sentence(module, name, definition)) for definition, name in named]
     return sorted(found)
 
 

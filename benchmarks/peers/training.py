@@ -28,9 +28,6 @@ POINTS = 40
 LAST = 0.1
 """Share of the updates over which the final return is the mean."""
 
-SPEEDS = {False: ("steps/CPU s", "steps_per_cpu_second"), True: ("steps/s", "steps_per_second")}
-"""Of a training, by whether it has several cores: a title, and the name in its record."""
-
 
 def serve(side: str, name: str, clone: pathlib.Path) -> None:
     """Compile a learner; then train each seed that stdin names, a line each; answers are lines of JSON on stdout."""
@@ -129,22 +126,24 @@ def table(records: Sequence[Record]) -> list[list[str]]:
 
     Speeds are by the clock on several cores, and by CPU seconds on one.
     """
-    measured = [record for record in records if "error" not in record]
-    titles = sorted({SPEEDS[record["cores"] > 1][0] for record in measured})
-    rows = [["problem", "learner", "cores", "steps", "whose", "return", ", ".join(titles)]]
-    rows[0] += ["min - max", "ratio", "compilation"]
-    for record in measured:
+    rows, titles = [], set()
+    for record in records:
+        if "error" in record:
+            continue
+        about = record["problem"], record["algorithm"], str(record["cores"])
         steps, sides = rate(record["settings"]["TOTAL_TIMESTEPS"]), record["sides"]
-        about = record["problem"], record["algorithm"], str(record["cores"]), steps
-        key = SPEEDS[record["cores"] > 1][1]
+        by_clock = record["cores"] > 1
+        titles.add("steps/s" if by_clock else "steps/CPU s")
+        key = "steps_per_second" if by_clock else "steps_per_cpu_second"
         speeds = {side: Spread.of(run[key] for run in sides[side]["runs"]) for side in sides}
         base = list(speeds.values())[-1].median
         for side, speed in speeds.items():
             final = [run["final"] for run in sides[side]["runs"]]
             returned = f"{sum(final) / len(final):.2f} ({min(final):.2f} to {max(final):.2f})"
             compilation = f"{sides[side]['compile_cpu_seconds']:.0f} CPU s"
-            rows.append([*about, side, returned, *rates(speed), f"{speed.median / base:.2f}", compilation])
-    return rows
+            rows.append([*about, steps, side, returned, *rates(speed), f"{speed.median / base:.2f}", compilation])
+    head = ["problem", "learner", "cores", "steps", "whose", "return", ", ".join(sorted(titles))]
+    return [[*head, "min - max", "ratio", "compilation"], *rows]
 
 
 def errors(records: Sequence[Record]) -> list[str]:

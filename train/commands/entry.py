@@ -15,8 +15,8 @@ from jaxvrp.io.command_line import INTERRUPTED, run_command
 from jaxvrp.io.messages import warn
 from jaxvrp.testing import ConformanceError
 
-MOST_KEPT = 2 * 10**9
-"""Bytes of compiled programs in a user's home directory."""
+MOST_BYTES = 2 * 10**9
+"""Of compiled programs in a user's home directory."""
 
 
 def entry(main: Callable[[], None]) -> NoReturn:
@@ -56,7 +56,7 @@ def program_cache() -> str | None:
     return os.environ.get("JAX_COMPILATION_CACHE_DIR", default)
 
 
-def make_room(folder: str, most: int = MOST_KEPT) -> None:
+def make_room(folder: str, most: int = MOST_BYTES) -> None:
     """Remove the programs that were used longest ago from a folder with more than so many bytes, down to half of that.
 
     JAX could do so itself, but looks at all files for each program that it writes, of which a first start has hundreds.
