@@ -35,8 +35,7 @@ class VecTimeStep(TimeStep):
 
     After an auto-reset `observation`, `global_observation`, `entities`, `action_mask` and `valid` belong to the new
     episode; `reward`, `duration`, `terminated`, `truncated` and `metrics` to the one that ended. `metrics` also has
-    `episode_return` (mean over the agents, so a shared reward counts once) and `episode_length`, a count of steps here,
-    however long each took.
+    `episode_return` (mean over the agents, so a shared reward counts once) and `episode_length`, the sum of durations.
 
     Attributes:
         final_observation: `{role: f32[E, agents, ...]}` before the auto-reset; equals `observation` without one. {}
@@ -76,7 +75,7 @@ class VecState(struct.PyTreeNode):
         key: typed key of the next pool.
         memory: the content of `Environment.memory` after the episodes so far; () without a memory.
         episode_return: `f32[E]`, so far.
-        episode_length: `i32[E]`, so far.
+        episode_length: `f32[E]`, environment steps so far.
     """
 
     env: State
@@ -178,7 +177,7 @@ class VecEnv(struct.PyTreeNode):
             key=key,
             memory=() if (rules := memory_of(self.env)) is None else rules.initial,
             episode_return=jnp.zeros(self.num_envs, jnp.float32),
-            episode_length=jnp.zeros(self.num_envs, jnp.int32),
+            episode_length=jnp.zeros(self.num_envs, jnp.float32),
         )
         return state, self._with_statistics(timestep, env, state)
 
@@ -258,14 +257,13 @@ class VecEnv(struct.PyTreeNode):
             pool_row=pool_row,
             memory=self._remembered(state.memory, settled),
             episode_return=state.episode_return + paid,
-            # A step of an episode that was over takes no time.
-            episode_length=state.episode_length + (outcome.duration > 0),
+            episode_length=state.episode_length + outcome.duration,
         )
         timestep = self._with_statistics(timestep, settled, state)
         if not self.auto_reset:
             return state, timestep
         episode_return = jnp.where(outcome.done, 0.0, state.episode_return)
-        episode_length = jnp.where(outcome.done, 0, state.episode_length)
+        episode_length = jnp.where(outcome.done, 0.0, state.episode_length)
         return state.replace(episode_return=episode_return, episode_length=episode_length), timestep
 
     def _reset_ended(self, state: VecState, settled: State, done: jax.Array) -> tuple[State, jax.Array]:
@@ -293,10 +291,9 @@ class VecEnv(struct.PyTreeNode):
             final_observation = jax.vmap(self.env.observation)(settled)
             final_global_observation = jax.vmap(self.env.global_observation)(settled)
             final_entities = jax.vmap(self.env.entities)(settled)
-        length = state.episode_length.astype(jnp.float32)
-        metrics = {**timestep.metrics, "episode_return": state.episode_return, "episode_length": length}
+        statistics = {"episode_return": state.episode_return, "episode_length": state.episode_length}
         return VecTimeStep(
-            **{**vars(timestep), "metrics": metrics},
+            **{**vars(timestep), "metrics": timestep.metrics | statistics},
             final_observation=final_observation,
             final_global_observation=final_global_observation,
             final_entities=final_entities,

@@ -34,7 +34,7 @@ from train.run.folder import CHECKPOINTS
 from train.run.lock import locked
 from train.run.progress import Bar
 from train.run.records import METRICS, read_records
-from train.settings.command_line import Known, check_names, parse
+from train.settings.command_line import check_names, known_for, parse
 from train.settings.config_file import read_config_file
 from train.settings.keys import LAUNCH, as_typed
 from train.shown.tables import aligned
@@ -164,8 +164,7 @@ def read_sweep(args: argparse.Namespace, keys: Sequence[str]) -> Sweep:
             raise UserError(f"--{given} is fixed, and in {args.space} as well; leave one of them out")
         if given in LAUNCH:
             raise UserError(f"--{given} is of one run; a sweep has --out, and goes on when the same command is given")
-    known = Known.of(config_class, read_config_file(args.config)).keys
-    check_names(space, known, f" in {args.space}")
+    check_names(space, known_for(config_class, read_config_file(args.config), keys).keys, f" in {args.space}")
     for ends in zip(*map(_ends, space.values()), strict=True):
         values = dict(zip(space, ends, strict=True))
         parse(config_class, [*words, *typed(values)], prog=f"train.{algorithm}", description="")

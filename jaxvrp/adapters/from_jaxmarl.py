@@ -85,7 +85,7 @@ class Foreign(Environment):
         size = 1
         for length in seen.shape:
             size *= length
-        return Box(-jnp.inf, jnp.inf, (size,)), _from_jaxmarl(acts)
+        return Box(-jnp.inf, jnp.inf, (size,)), _from_jaxmarl(acts, agent)
 
     @property
     def roles(self) -> dict[str, Role]:
@@ -192,9 +192,15 @@ def _typed(tree: Any, like: Any = None) -> Any:
     return jax.tree.map(typed, tree, tree if like is None else like)
 
 
-def _from_jaxmarl(space: Any) -> Space:
+def _from_jaxmarl(space: Any, agent: str) -> Space:
     if hasattr(space, "n"):
         return Discrete(int(space.n))
+    for name in ("low", "high"):
+        if np.ptp(bounds := np.asarray(getattr(space, name))):
+            raise ValueError(
+                f"the numbers of an action of {agent} have different bounds, {name} is {bounds.tolist()}; give all the "
+                "same bounds, and scale each number in step_env"
+            )
     low, high = (float(np.min(np.asarray(bound))) for bound in (space.low, space.high))
     return Box(low, high, tuple(space.shape))
 

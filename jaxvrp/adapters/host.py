@@ -88,11 +88,16 @@ class Host:
         single = {name: value for name, value in timestep.metrics.items() if value.ndim == 1}
         if not single:
             return [shared] * len(self.members)
-        counts = {name: role.num_agents for name, role in self.roles.items()}
+        role_of = {name: self._role_of(len(value)) for name, value in single.items()}
         return [
-            shared | {name: value[m.row].item() for name, value in single.items() if len(value) == counts[m.role]}
+            shared | {name: value[m.row].item() for name, value in single.items() if role_of[name] == m.role}
             for m in self.members
         ]
+
+    def _role_of(self, count: int) -> str | None:
+        """The role that has so many agents; None where none, or more than one, has."""
+        found = [name for name, role in self.roles.items() if role.num_agents == count]
+        return found[0] if len(found) == 1 else None
 
 
 def members(env: Environment) -> list[Member]:

@@ -45,8 +45,10 @@ class Earth(NamedTuple):
     @classmethod
     def around(cls, degrees: ArrayLike) -> Earth:
         """The plane in the middle of places, `f64[n, 2]`, latitude and longitude."""
-        places = np.asarray(degrees, np.float64)
-        latitude, longitude = (places.min(axis=0) + places.max(axis=0)) / 2
+        latitudes, longitudes = np.moveaxis(np.asarray(degrees, np.float64), -1, 0)
+        if np.ptp(longitudes) > 180:  # they lie on both sides of the line where 180 degrees east are 180 west
+            longitudes = longitudes % 360
+        latitude, longitude = ((each.min() + each.max()) / 2 for each in (latitudes, longitudes))
         return cls(float(latitude), float(longitude))
 
     def flat(self, degrees: ArrayLike) -> np.ndarray:
@@ -66,4 +68,4 @@ class Earth(NamedTuple):
         for _ in range(ROUNDS):
             found = found + (np.asarray(place, np.float64) - self.flat(found))[::-1] / scale
         latitude, longitude = (round(float(number), DECIMALS) for number in found)
-        return latitude, longitude
+        return latitude, longitude if abs(longitude) <= 180 else round((longitude + 180) % 360 - 180, DECIMALS)

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from jaxvrp.io.clock import MINUTES, clock_at
+from jaxvrp.io.clock import clock_at
 from jaxvrp.io.limits import LARGEST, MOST_VEHICLES
 from jaxvrp.io.schema import Check, all_of, anything, number_from, object_of_only, one_of, text, whole_number
 from jaxvrp.io.street_files import StreetTable, read_streets
@@ -79,10 +79,10 @@ def read_fleet(path: str | os.PathLike) -> Fleet:
 
 
 def _fleet(path: str | os.PathLike, content: dict[str, Any]) -> Fleet:
-    depot, clock, end = content["depot"], *(clock_at(content[name], name) for name in ("start", "end"))
+    depot, (clock, _) = content["depot"], (clock_at(content[name], name) for name in ("start", "end"))
     if depot.keys() not in ({"lat", "lon"}, {"x", "y"}):
         raise ValueError("depot needs lat and lon, or x and y in kilometres")
-    horizon = (end.start - clock.start) % MINUTES
+    horizon = clock.since(content["end"])
     if not horizon:
         raise ValueError("end is the start; give the time when all are home")
     vans = {"count": 1, **content["vans"]}

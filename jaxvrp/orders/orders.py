@@ -203,7 +203,7 @@ def _minutes(value: str | float | None, fleet: Fleet) -> float | None:
     if not isinstance(value, str):
         return value
     minutes = fleet.clock.since(value)
-    return minutes - MINUTES if MINUTES - minutes < minutes - fleet.horizon else minutes
+    return minutes - MINUTES if 0 < MINUTES - minutes < minutes - fleet.horizon else minutes
 
 
 def _words(value: str | float | None) -> str:

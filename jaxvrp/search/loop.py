@@ -79,10 +79,10 @@ def anytime(
         cycles = cycles(rounds / max(stop(rounds, pace), 1e-12))
     spent, number = Spent(stop, clock, pace), 0
     while not spent.rounds or spent.share < cycles[-1].end:
+        key, call_key, renew_key = jax.random.split(key, 3)
         if spent.share >= cycles[number].end:
             number = next(index for index, cycle in enumerate(cycles) if spent.share < cycle.end)
-            state = renew(state, jax.random.fold_in(key, number))
-        key, call_key = jax.random.split(key)
+            state = renew(state, renew_key)
         state = jax.block_until_ready(advance(state, call_key, cycles[number].progress(spent.ahead(rounds))))
         spent.add(rounds)
         yield spent, state

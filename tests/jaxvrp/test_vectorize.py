@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from jax.extend.core import jaxprs_in_params
 
-from jaxvrp import VecEnv
+from jaxvrp import VecEnv, make
+from jaxvrp.actor import RandomActor
 from tests.toy_environments import Reach
 
 KEY = jax.random.key(5)
@@ -320,3 +321,18 @@ def test_without_resets_it_plays_every_problem_once(reach, stood):
             has_ended = bool(single.done)
         assert has_ended
     assert len(ends) > 1
+
+
+def test_the_length_of_an_episode_by_events_is_its_time():
+    env = make("truck_drone", decide="events", num_drones=1, num_customers=2, num_route_nodes=2, max_steps=12)
+    vec = VecEnv(env, NUM_ENVS)
+    state, timestep = jax.jit(vec.reset)(KEY)
+    step, player, longer = jax.jit(vec.step), RandomActor(env), 0
+    for number in range(12):
+        action, _ = player.act(jax.random.key(number), (), state.env, timestep)
+        state, timestep = step(state, action)
+        done = np.asarray(timestep.done)
+        lengths, times = (np.asarray(timestep.metrics[name]) for name in ("episode_length", "time_step"))
+        np.testing.assert_array_equal(lengths[done], times[done])
+        longer += int((lengths[done] > number + 1).sum())
+    assert longer, "some decisions took several steps"

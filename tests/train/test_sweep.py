@@ -3,6 +3,7 @@
 Most trainings are replaced by a program that writes metrics alone: its return is high where `actor_lr` is near 1e-3.
 """
 
+import argparse
 import json
 import os
 import pathlib
@@ -395,3 +396,13 @@ def test_the_run_of_a_killed_worker_goes_on_bit_for_bit_and_the_next_one_is_what
         assert (out / run / "metrics.jsonl").read_bytes() == (files / run / "metrics.jsonl").read_bytes()
         assert len(json.loads((files / run / "summary.json").read_text())) > 0
     assert rates[0] != rates[1]
+
+
+def test_the_keys_of_a_typed_environment_are_known(files):
+    (files / "space.yaml").write_text("env.num_nodes: {low: 4, high: 6}\n")
+    (files / "plain.yaml").write_text("num_envs: 8\nrollout_length: 8\n")
+    paths = {name: str(files / f"{name}.yaml") for name in ("plain", "space")}
+    args = argparse.Namespace(
+        config=paths["plain"], space=paths["space"], algorithm=None, trials=2, seed=0, out=str(files / "out")
+    )
+    assert sweep.read_sweep(args, ["--env.name", "darp"]).space.keys() == {"env.num_nodes"}

@@ -275,7 +275,7 @@ def best_episode(
         each = jax.lax.map(costs, keys).reshape(-1)
         best = jnp.where(jnp.arange(each.size) < tries, each, jnp.inf).argmin()
     episode = record_rows(env, actor, instances, keys[best // lanes], best % lanes)
-    length = 1.0 + jnp.sum(~episode.timesteps.done[1:-1], dtype=jnp.float32)
+    length = episode.timesteps.duration[1:].sum()
     total = jax.vmap(lambda timestep: timestep.team_reward)(episode.timesteps)[1:].sum()
     last = jax.tree.map(lambda leaf: leaf[-1], episode.states)
     return episode, {"return": total, "length": length, "cost": cost_of(last, total)}

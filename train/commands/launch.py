@@ -62,7 +62,9 @@ def main(algorithm: str, argv: Sequence[str] | None = None, *, kept: Kept | None
     learners = [*map(checked_learner, earlier), checked_learner(run.config, launch.env)]
     for number, (before, learner) in enumerate(itertools.pairwise(learners), 2):
         check_continues(before, learner, f"stage {number} begins with stage {number - 1}")
-    start = None if launch.resume else getattr(run.config, "start_from", None)
+    # A stopped run begins anew where its first stage has no checkpoint yet.
+    goes_on = is_in_last or (launch.resume and latest_update(stage_folder(pathlib.Path(launch.resume), 1)) is not None)
+    start = None if goes_on else getattr(run.config, "start_from", None)
     begin = beginning(learners[0], start, trust=launch.trust) if start else None
     folder = pathlib.Path(launch.resume) if launch.resume else make_run_folder(launch, run)
     is_main = jax.process_index() == 0

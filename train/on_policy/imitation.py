@@ -44,8 +44,9 @@ def guidance_at(config: PPOConfig, update: jax.Array) -> Guidance:
     if config.is_taught_throughout:
         # To the end, which is after `total_steps` where the last round of updates goes beyond.
         return Guidance(zero, full, entropy)
-    since = update.astype(jnp.float32) * config.steps_per_update - config.imitate_steps
-    fading = config.imitate_coef * jnp.clip(1.0 - since / config.imitate_anneal_steps, 0.0, 1.0)
+    # As floats: counts of steps may be greater than any `i32`.
+    since = update.astype(jnp.float32) * float(config.steps_per_update) - float(config.imitate_steps)
+    fading = config.imitate_coef * jnp.clip(1.0 - since / float(config.imitate_anneal_steps), 0.0, 1.0)
     return Guidance(jnp.where(since < 0, zero, full), jnp.where(since < 0, full, fading), entropy)
 
 

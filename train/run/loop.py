@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 import jax
 import numpy as np
+from jax.experimental import multihost_utils
 
 from jaxvrp import registry
 from jaxvrp.io.command_line import Interrupted, UserError
@@ -81,6 +82,13 @@ class Stop:
             raise KeyboardInterrupt
         self.requested = True
         print("\nstopping: saving after this update; Ctrl-C again stops at once ...", file=sys.stderr)
+
+
+def _any_process(requested: bool) -> bool:
+    """Whether any process was asked to stop: all of them save, and stop, after the same update."""
+    if jax.process_count() == 1:
+        return requested
+    return bool(multihost_utils.process_allgather(np.asarray(requested)).any())
 
 
 def run(
@@ -233,9 +241,10 @@ class _Session:
             is_evaluated = is_last or self.update % config.eval_interval == 0
             self.last_figures = self.evaluate(state) if is_evaluated else {}
             self._log(metrics, seconds)
-            if is_last or stop.requested or self.update % config.save_interval == 0:
+            is_stopping = _any_process(stop.requested)
+            if is_last or is_stopping or self.update % config.save_interval == 0:
                 self._save(state)
-            if stop.requested and not is_last:
+            if is_stopping and not is_last:
                 raise Interrupted(
                     f"interrupted at update {self.update} of {config.num_updates}"
                     f"{self._stage.title and f' of {self._stage.title}'}; everything is saved, "

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from jaxvrp.io.command_line import UserError
-from jaxvrp.io.limits import LARGEST
 from jaxvrp.io.whole_files import read_bytes, write_whole
 
 METRICS, TIMING = "metrics.jsonl", "timing.jsonl"
@@ -27,6 +26,9 @@ COUNTERS = {METRICS: ("update", "env_steps"), TIMING: ("update",)}
 
 LARGEST_RECORDS = 2**27
 """Bytes of a file of records."""
+
+LARGEST_FLOAT = float(np.finfo(np.float32).max)
+"""Of a figure: what a run computes has 32 bits."""
 
 MOST_RANGES = 5
 """More ranges of lines or updates are not listed in a message."""
@@ -139,12 +141,12 @@ def _record_and_shapes(text: bytes, counters: Sequence[str]) -> tuple[Record | N
 
 def _shape(figure: Any) -> tuple[int, ...]:
     """Shape of a number, or of an array of numbers as lists."""
-    if type(figure) is float and (abs(figure) <= LARGEST or not math.isfinite(figure)):  # nearly all are
+    if type(figure) is float and (abs(figure) <= LARGEST_FLOAT or not math.isfinite(figure)):  # nearly all are
         return ()
     array = np.asarray(figure)
     if array.dtype.kind not in "iuf" or not array.size:
         raise ValueError(f"{figure!r} is no number")
-    if (np.isfinite(array) & (np.abs(array.astype(float)) > LARGEST)).any():
+    if (np.isfinite(array) & (np.abs(array.astype(float)) > LARGEST_FLOAT)).any():
         raise ValueError(f"{figure!r} is no number of 32 bits")
     return array.shape
 

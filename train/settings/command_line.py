@@ -83,8 +83,7 @@ def parse(config_class: type[Config], argv: Sequence[str], *, prog: str, descrip
     algorithm, _ = from_file.pop("algorithm", None), from_file.pop("changes", None)
     if algorithm not in (None, prog.removeprefix("train.")):
         raise UserError(f"{path} is of algorithm {algorithm}; train with {program_name(f'train.{algorithm}')}")
-    environment = {name: value for name in ("env.name", "env.scenario") if (value := value_of(argv, name))}
-    known = Known.of(config_class, {**from_file, **environment})
+    known = known_for(config_class, from_file, argv)
     keys = known.keys
     check_names(options, [*keys, "help"], "")
     check_names(from_file, keys.keys() - {"config", "resume", "trust"}, " in the file")
@@ -98,6 +97,12 @@ def parse(config_class: type[Config], argv: Sequence[str], *, prog: str, descrip
     changes = {name: getattr(config, name) for name in typed if name in CHANGEABLE}
     launch |= {"trust": bool(launch["trust"]), **_processes(launch)}
     return Launch(config=config, env=None if launch["resume"] else env, changes=changes, **launch)
+
+
+def known_for(config_class: type[Config], from_file: Mapping[str, Any], argv: Sequence[str]) -> Known:
+    """What can be configured, in the environment that a command line names, else a file."""
+    environment = {name: value for name in ("env.name", "env.scenario") if (value := value_of(argv, name))}
+    return Known.of(config_class, {**from_file, **environment})
 
 
 def _check_resume(options: Sequence[str]) -> None:

@@ -114,3 +114,11 @@ def test_an_unknown_name_is_refused():
     pytest.importorskip("jaxmarl", reason="JaxMARL is not installed; pip install -e '.[jaxmarl]'")
     with pytest.raises(ValueError, match="did you mean 'MPE_simple_spread_v3'"):
         jax.eval_shape(jaxvrp.make(NAME, id="MPE_simple_spred_v3").reset, jax.random.key(0))
+
+
+def test_numbers_of_an_action_with_bounds_of_their_own_are_refused():
+    uneven = Lamps()
+    box = SimpleNamespace(low=np.float32([-1.0, 0.0]), high=np.float32([1.0, 1.0]), shape=(2,))
+    uneven.action_space = lambda agent: box if agent == "watcher_0" else SimpleNamespace(n=2)
+    with pytest.raises(ValueError, match=r"^the numbers of an action of watcher_0 have .*, low is \[-1.0, 0.0\]; give"):
+        _ = from_jaxmarl(uneven).roles

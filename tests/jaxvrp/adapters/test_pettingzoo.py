@@ -6,7 +6,9 @@ import pytest
 from pettingzoo.test import parallel_api_test, parallel_seed_test
 
 import jaxvrp
+from jaxvrp.adapters.host import Host
 from jaxvrp.adapters.pettingzoo import to_pettingzoo
+from tests.toy_environments import Errands
 
 # The sizes of the other tests, so that all share one compilation.
 SMALL = {
@@ -249,3 +251,11 @@ def test_what_is_no_vector_is_refused_with_the_name_of_the_agent(reach):
     still = {name: action if name != "mover_0" else "north" for name, action in legal(played, *begun).items()}
     with pytest.raises(TypeError, match=r"^action of mover_0 is 'north'; it needs float32 of shape \(2,\)$"):
         played.step(still)
+
+
+def test_a_metric_by_agent_goes_to_no_role_where_two_are_of_that_size():
+    host = Host(Errands())
+    timestep = host.reset(np.random.default_rng(0)).replace(metrics={"trips": np.float32([1, 2]), "all": np.float32(3)})
+    assert host.metrics(timestep) == [{"all": 3}, {"all": 3, "trips": 1}, {"all": 3, "trips": 2}]
+    host.roles = host.roles | {"truck": host.roles["drone"]}
+    assert all(metrics == {"all": 3} for metrics in host.metrics(timestep))

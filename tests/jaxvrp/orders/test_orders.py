@@ -182,6 +182,8 @@ def test_a_night_goes_on_after_midnight(files):
         (("22:00", "06:00"), ("21:00", "23:00"), (0, 60)),
         (("08:00", "16:00"), ("07:00", "17:00"), (0, 480)),
         (("08:00", "24:00"), ("20:00", "24:00"), (720, 960)),
+        (("00:00", "24:00"), ("20:00", "24:00"), (1200, 1440)),
+        (("00:00", "23:59"), ("00:00", "24:00"), (0, 1439)),
     ],
 )
 def test_a_window_is_cut_to_the_day(files, day, window, minutes):
@@ -335,11 +337,14 @@ def geodesic(start, end):
 
 
 @pytest.mark.parametrize(("across", "error"), [(100, 1e-4), (300, 1e-3)])
-@pytest.mark.parametrize("latitude", [-33.9, 1.3, 48.1, 64.1])
-def test_distances_on_the_plane_are_those_on_the_ground(latitude, across, error):
+@pytest.mark.parametrize(
+    ("latitude", "longitude"), [(-33.9, 11.5), (1.3, 11.5), (48.1, 11.5), (64.1, 11.5), (-17.0, 180.0), (-16.8, -179.9)]
+)
+def test_distances_on_the_plane_are_those_on_the_ground(latitude, longitude, across, error):
     draw = np.random.default_rng(3)
     half = across / 2 / np.array([111.3, 111.3 * np.cos(np.radians(latitude))]) * 0.99
-    places = np.array([latitude, 11.5]) + draw.uniform(-half, half, (40, 2))
+    places = np.array([latitude, longitude]) + draw.uniform(-half, half, (40, 2))
+    places[:, 1] = (places[:, 1] + 180) % 360 - 180
     flat = (earth := Earth.around(places)).flat(places)
     for at in range(0, 40, 2):
         true = geodesic(places[at], places[at + 1])

@@ -61,6 +61,18 @@ def test_it_cools_down_in_every_cycle_and_begins_each_but_the_first_anew():
     assert [state for *_, state in yields] == [1, 2, 3, 4, 105, 106, 107, 108] and len(keys) == 1
 
 
+def test_no_two_calls_draw_alike():
+    keys = []
+
+    def noted(state, key, *_):
+        keys.append(jax.random.key_data(key).tolist())
+        return state
+
+    list(anytime(noted, 0, jax.random.key(0), Rounds(8 * ROUNDS), rounds=ROUNDS, cycles=CYCLES, renew=noted))
+    drawn = keys[1:]  # the first call compiles
+    assert len(drawn) == 9 == len(set(map(tuple, drawn)))
+
+
 def test_cycles_may_follow_from_the_rounds_that_there_is_time_for():
     asked = []
     calls, _ = played(Seconds(3.0), cycles=lambda rounds: asked.append(rounds) or CYCLES)

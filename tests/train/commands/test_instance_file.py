@@ -9,6 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import jaxvrp
+from jaxvrp.actor import RandomActor
 from jaxvrp.episodes import record_episodes
 from jaxvrp.io.command_line import UserError
 from jaxvrp.policies.folder import write_policy
@@ -200,3 +202,11 @@ def test_a_plan_that_cannot_be_written_takes_no_other_with_it(tmp_path, capsys):
         write_all([Output("--out", path, write) for path in paths], "cost 3")
     assert capsys.readouterr().out == f"cost 3\nwrote {paths[0]}\nwrote {paths[2]}\n"
     assert [path.name for path in sorted(tmp_path.iterdir())] == ["a", "c"]
+
+
+def test_the_best_episode_by_events_is_as_long_as_its_time():
+    env = jaxvrp.make(**ENV, decide="events")
+    instance, actor = env.generate(jax.random.key(0)), RandomActor(env)
+    episode, figures = instance_file.best_episode(env, actor, instance, jax.random.key(1), tries=1)
+    assert figures["length"] == env.metrics(jax.tree.map(lambda leaf: leaf[-1], episode.states))["time_step"]
+    assert figures["length"] > (np.asarray(episode.timesteps.duration) > 0).sum()

@@ -71,6 +71,22 @@ def test_four_processes_stop_when_one_is_killed_and_go_on(tmp_path, victim):
     assert updates == list(range(1, done + 4))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("place", [0, 1])
+def test_all_processes_stop_where_one_is_asked_to(tmp_path, place):
+    run = tmp_path / "run"
+    processes = begin("--run_dir", str(run), *words(KEYS), number=2)
+    deadline = time.time() + 300
+    while not any((run / "checkpoints").glob("[0-9]*")) and time.time() < deadline:
+        time.sleep(0.1)
+    processes[place].terminate()
+    status, errors = ends(processes)
+    assert status[0] == status[1] != 0
+    assert all("everything is saved" in error for error in errors), errors
+    saved = max(int(path.name) for path in (run / "checkpoints").glob("[0-9]*"))
+    assert f"interrupted at update {saved} of 2000" in errors[0]
+
+
 def test_a_cluster_that_is_none_is_named(tmp_path):
     command = [sys.executable, "-m", "train.mappo", "--coordinator", "auto", "--run_dir", str(tmp_path / "run")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

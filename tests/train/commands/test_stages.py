@@ -220,6 +220,17 @@ def test_a_stage_that_cannot_follow_is_refused_before_anything_is_trained(tmp_pa
     assert not (tmp_path / "run").exists()
 
 
+def test_a_run_that_was_stopped_before_its_first_checkpoint_still_starts_from_another(by_hand, tmp_path, monkeypatch):
+    run, short = tmp_path / "run", {"total_steps": 32}
+    path = written(tmp_path / "both.yaml", short, short, start_from=str(by_hand[0]))
+    with monkeypatch.context() as patch, pytest.raises(Interrupted):
+        patch.setattr(MetricsWriter, "write", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
+        trained("--config", path, "--run_dir", run)
+    begun = (run / "stages" / "1" / "start.json").read_bytes()
+    trained("--resume", run, "--trust")
+    assert (run / "stages" / "1" / "start.json").read_bytes() == begun
+
+
 @pytest.mark.slow
 def test_the_first_stage_may_start_from_another_run(by_hand, tmp_path):
     short = {"total_steps": 32}

@@ -57,6 +57,11 @@ def test_the_teacher_says_what_it_would_do_in_the_states_that_are_played(learner
             {0: (0, 1), 1: (1, 2), 2: (1, 1), 3: (1, 0), 4: (1, 0)},
         ),
         ({"imitate": "x", "imitate_steps": 500, "total_steps": 500}, {0: (0, 1), 9: (0, 1), 10: (0, 1)}),
+        (
+            dict.fromkeys(("imitate_steps", "imitate_anneal_steps"), 3 * 10**9)
+            | {"imitate": "x", "imitate_coef": 0.5, "total_steps": 10**10},
+            {0: (0, 1), 60_000_000: (1, 0.5), 90_000_000: (1, 0.25)},
+        ),
     ],
 )
 def test_how_much_the_teacher_counts(changes, expected):

@@ -66,7 +66,9 @@ def test_a_line_that_is_no_record(garbage, write):
     assert [each["update"] for each in read_records(path)] == [1, 3, 4]
 
 
-def test_figures_that_are_not_finite_are_figures(write):
+def test_figures_that_are_large_or_not_finite_are_figures(write):
+    large = [b'{"update": %d, "env_steps": 1, "a": %s}' % pair for pair in ((1, b"1.0"), (2, b"3.2e12"), (3, b"1e38"))]
+    assert len(read_records(write(large))) == 3
     path = write([b'{"update": 1, "env_steps": 1, "a": NaN, "b": [Infinity, -1e400]}'])
     assert len(read_records(path)) == 1
 
