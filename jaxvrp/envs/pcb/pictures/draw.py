@@ -7,7 +7,7 @@ state is touched.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -62,28 +62,6 @@ def draw_board(
     """
     title = board.source.removesuffix(".kicad_pcb") if isinstance(board, Netlist) else ""
     return board_figure(measure_placement(board, names, position, orientation), title, DPI, fig)
-
-
-def draw_placement(
-    board: Board | Netlist,
-    position: ArrayLike | None = None,
-    orientation: ArrayLike | None = None,
-    *,
-    names: Sequence[str] | None = None,
-    ticks: bool = True,
-    ax: Any = None,
-) -> Any:
-    """Draw one board alone, with `ticks` in mm or a scale bar, into `ax` or a new figure, and return the axes.
-
-    Other arguments and errors are as of `draw_board`.
-    """
-    placement = measure_placement(board, names, position, orientation)
-    width, height = view_of([placement], 5.6, 5.6).extent
-    axes = paper.axes_of(ax, width, height, DPI, (0.35, 0.35))
-    extent = axes.get_window_extent()
-    view = view_of([placement], *(np.array([extent.width, extent.height]) / axes.figure.dpi))
-    BoardView(axes, view, placement, ticks=ticks)
-    return axes
 
 
 def draw_plan(problem: BoardOfFile, env: Pcb, states: State, *, fig: Any = None) -> Any:
@@ -174,23 +152,6 @@ def draw_episode(env: Pcb, states: State, *, fig: Any = None) -> Any:
         ValueError: states of no or of several episodes.
     """
     return episode_figure(played.from_states(env, states), DPI, fig)
-
-
-def draw_wirelength(env: Pcb, states: State, *, ax: Any = None) -> Any:
-    """Draw the board's wirelength over time, and the best legal placements, into `ax` or a new figure; the axes."""
-    return _panel(hpwl_lines, env, states, ax)
-
-
-def draw_overlap(env: Pcb, states: State, *, ax: Any = None) -> Any:
-    """Draw the mean overlap of the parts over time; as `draw_wirelength`."""
-    return _panel(overlap_lines, env, states, ax)
-
-
-def _panel(draw: Callable[[Any, PlayedEpisode], Any], env: Pcb, states: State, ax: Any) -> Any:
-    axes = paper.axes_of(ax, 4.2, 2.4, DPI, (0.55, 0.4))
-    draw(axes, played.from_states(env, states))
-    axes.set_xlabel("step", fontsize=8, labelpad=1)
-    return axes
 
 
 def episode_figure(episode: PlayedEpisode, dpi: float, fig: Any = None) -> Any:
