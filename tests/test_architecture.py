@@ -33,7 +33,7 @@ LAYERS = (
     ("jaxvrp.show.palette", "jaxvrp.show.paper", "jaxvrp.show.files", "jaxvrp.show.stills"),
     ("jaxvrp.envs",),
     ("jaxvrp.envs.*.toolbox", "jaxvrp.envs.*.card", "jaxvrp.envs.*.players"),
-    ("jaxvrp.show", "jaxvrp.replay", "jaxvrp.adapters"),
+    ("jaxvrp.show", "jaxvrp.adapters"),
     ("train.sharding", "train.vectors"),
     ("train.settings",),
     ("train.learner",),
@@ -193,7 +193,7 @@ def test_what_learns_and_runs_draws_nothing():
         if module.startswith(
             ("train.settings", "train.on_policy", "train.off_policy", "train.algorithms", "train.run")
         ):
-            drawing = {name for name in names if name.startswith(("jaxvrp.show", "jaxvrp.replay"))}
+            drawing = {name for name in names if name.startswith("jaxvrp.show")}
             assert not drawing, f"{module} imports {drawing}"
 
 

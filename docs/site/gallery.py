@@ -24,7 +24,7 @@ import numpy as np
 from PIL import Image, ImageSequence
 
 import jaxvrp
-from jaxvrp import registry, replay, show
+from jaxvrp import registry, show
 from jaxvrp.actor import Actor, Carry
 from jaxvrp.environment import State, TimeStep
 from jaxvrp.envs.pcb import Pcb, from_unscaled
@@ -177,10 +177,10 @@ def write_gallery(folder: Path, only: Sequence[str], *, animations: bool = False
     played = []
     for exhibit in (exhibit for exhibit in EXHIBITS if exhibit.name in only):
         episode = jax.device_get(exhibit.play())
-        exported = replay.export_episode(episode)
-        replay.write_page({**exported, "subtitle": exhibit.player.replace("`", "")}, folder / f"{exhibit.name}.html")
+        exported = show.export_episode(episode)
+        show.write_page({**exported, "subtitle": exhibit.player.replace("`", "")}, folder / f"{exhibit.name}.html")
         if animations:
-            replay.save(episode, folder / f"{exhibit.name}.gif")
+            show.save(episode, folder / f"{exhibit.name}.gif")
             crop_animation(folder / f"{exhibit.name}.gif", exhibit.map_box or map_box(show.story_of(episode)))
         summary = {name: float(np.mean(value)) for name, value in exported["summary"].items()}
         played.append({"name": exhibit.name, "player": exhibit.player, "summary": summary})
