@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,27 +32,6 @@ def write_plan(
         write_json(path, plan)
         return
     write_csv(path, [columns, *([event.get(name) for name in columns] for event in events)])
-
-
-def broken(violations: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The broken constraints of a plan; each has `count`, and `first_node`, where it is broken first."""
-    found = violations.items()
-    return {name: {"count": each.count, "first_node": each.first_node} for name, each in found if each.count}
-
-
-def verdict(violations: Mapping[str, Any], place: Callable[[str, Any], str], most: int = 3) -> str:
-    """'feasible', or the first `most` kinds of violations, each with its count and its first place.
-
-    `place` says where a constraint is broken first: `(constraint, violation) -> words`.
-    """
-    found = violations.items()
-    words = [
-        f"{name.replace('_', ' ')} {each.count} (first: {place(name, each)})" for name, each in found if each.count
-    ]
-    if not words:
-        return "feasible"
-    more = [f"{len(words) - most} more"] if len(words) > most else []
-    return "not feasible: " + ", ".join(words[:most] + more)
 
 
 class Link(NamedTuple):

@@ -1,9 +1,10 @@
-"""The constraints that a plan breaks, as its check reports them."""
+"""The constraints that a plan breaks, and what the check of any plan reports."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import Any, Self
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,7 +20,67 @@ def violations_of(found: Mapping[str, Sequence[int]]) -> dict[str, Violation]:
     return {name: Violation(len(nodes), nodes[0] if nodes else None) for name, nodes in found.items()}
 
 
-def summary(violations: Mapping[str, Violation]) -> str:
-    """The broken constraints with count and first node, on one line; empty if there are none."""
-    found = violations.items()
-    return ", ".join(f"{name} {each.count} (first node {each.first_node})" for name, each in found if each.count)
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class PlanReport:
+    """What the check of a plan found.
+
+    Attributes:
+        cost: what the plan costs.
+        violations: one for each constraint that is checked.
+    """
+
+    cost: float
+    violations: dict[str, Violation]
+
+    @property
+    def feasible(self) -> bool:
+        """Nothing is violated."""
+        return not self.broken
+
+    @property
+    def broken(self) -> dict[str, dict[str, Any]]:
+        """The violated constraints, as in files: each has `count`, and `first_node`, where it is broken first."""
+        return {name: dataclasses.asdict(found) for name, found in self.violations.items() if found.count}
+
+    def summary(self) -> str:
+        """The violated constraints with count and first node, on one line; empty if there are none."""
+        found = self.broken.items()
+        return ", ".join(f"{name} {each['count']} (first node {each['first_node']})" for name, each in found)
+
+    def verdict(self, most: int = 3) -> str:
+        """'feasible', or the first `most` kinds of violations, each with its count and its first place."""
+        words = [
+            f"{name.replace('_', ' ')} {each['count']} (first: {self.first_place(name, each['first_node'])})"
+            for name, each in self.broken.items()
+        ]
+        if not words:
+            return "feasible"
+        more = [f"{len(words) - most} more"] if len(words) > most else []
+        return "not feasible: " + ", ".join(words[:most] + more)
+
+    def first_place(self, name: str, node: int) -> str:
+        """The first node at which a constraint is broken, in words."""
+        del name
+        return f"node {node}"
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """What else is printed of the plan, by name."""
+        return {}
+
+    def __str__(self) -> str:
+        rows = [("feasible", "yes" if self.feasible else "no", ""), ("cost", f"{self.cost:.4f}", "")]
+        rows += [(name, str(count), "") for name, count in self.counts.items()]
+        for name, found in self.violations.items():
+            rows.append((name, str(found.count), f"first node {found.first_node}" if found.count else ""))
+        return "\n".join(f"{name:<14}  {value:>12}  {where}".rstrip() for name, value, where in rows)
+
+    def checked(self, strict: bool) -> Self:
+        """The report.
+
+        Raises:
+            ValueError: `strict`, and constraints are violated; it names them.
+        """
+        if strict and not self.feasible:
+            raise ValueError(f"the plan is not feasible: {self.summary()}")
+        return self

@@ -19,7 +19,6 @@ from jaxvrp.envs.darp.problem.solution import SolutionReport, routes_to_actions,
 from jaxvrp.envs.darp.problem.vroom import MAX_RIDE_TIME, Shipments, entries_of, instance_of_vroom
 from jaxvrp.envs.darp.rules import State
 from jaxvrp.episodes import Episode, until_end
-from jaxvrp.io import plan_files
 from jaxvrp.io.json_files import read_json
 from jaxvrp.io.problem_files import with_given
 from jaxvrp.io.schema import list_of, object_with, whole_number
@@ -150,8 +149,7 @@ class DarpProblems(Problems[Instance]):
             "distance": report.cost,
             "feasible": report.feasible,
             "violations": {
-                name: {**found, "first_node": published(found["first_node"])}
-                for name, found in plan_files.broken(report.violations).items()
+                name: {**found, "first_node": published(found["first_node"])} for name, found in report.broken.items()
             },
             "not_served": not_served,
             "routes": [[published(node) for node in route] for route in report.routes],

@@ -16,7 +16,6 @@ from jaxvrp.envs.flying_sidekicks.murray_raj import LOCATIONS, MOST_DRONES, ROAD
 from jaxvrp.envs.flying_sidekicks.report import DRIVE, LAUNCH, RECOVER, SERVE, FlightsReport, Task, flights_report
 from jaxvrp.envs.flying_sidekicks.rules import State
 from jaxvrp.episodes import Episode, until_end
-from jaxvrp.io import plan_files
 from jaxvrp.io.problem_files import DamagedFileError, FileFormat, UnknownFormatError, read_problems
 from jaxvrp.plausible import out_of_reach
 from jaxvrp.problems import Inspection, Problems
@@ -66,7 +65,7 @@ def _with_events(report: FlightsReport, tasks: list[Task]) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "feasible": report.feasible,
-        "violations": plan_files.broken(report.violations),
+        "violations": report.broken,
         "makespan": report.cost,
         "routes": {"truck": [0, *(task.node for task in tasks if task.kind == DRIVE)], **flown},
         "tasks": [task._asdict() for task in tasks],

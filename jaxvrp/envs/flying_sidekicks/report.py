@@ -15,7 +15,7 @@ import numpy as np
 
 from jaxvrp.envs.flying_sidekicks.instance import LATENESS, Instance
 from jaxvrp.envs.truck_and_drone.ways import TRUCK, Leg, Service, Wait, Ways
-from jaxvrp.io.violations import Violation, summary, violations_of
+from jaxvrp.io.violations import PlanReport, violations_of
 
 DRIVE, SERVE, LAUNCH, RECOVER = "drive", "serve", "launch", "recover"
 WAIT, FLY, HOVER = "wait", "fly", "hover"
@@ -63,19 +63,12 @@ class Event(NamedTuple):
     drone: str | None = None  # that the truck launches, recovers or waits for
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class FlightsReport:
-    """What `flights_report` found."""
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class FlightsReport(PlanReport):
+    """What `flights_report` found; `cost` is the makespan, when the last task is over."""
 
-    feasible: bool  # nothing is violated
-    cost: float  # the makespan, when the last task is over
     events: tuple[Event, ...]  # by their begin
     ways: Ways  # the same
-    violations: dict[str, Violation]  # one for each of `CONSTRAINTS`
-
-    def summary(self) -> str:
-        """The violated constraints with count and first node, on one line; empty if there are none."""
-        return summary(self.violations)
 
 
 def flights_report(instance: Instance, tasks: Sequence[Task], *, strict: bool = False) -> FlightsReport:
@@ -92,15 +85,12 @@ def flights_report(instance: Instance, tasks: Sequence[Task], *, strict: bool = 
     check.close()
     events = tuple(sorted(check.truck + check.drones, key=lambda event: (event.begin, event.end)))
     report = FlightsReport(
-        feasible=not any(check.found.values()),
         cost=check.clock,
         events=events,
         ways=_ways(events, [name_of_drone(drone) for drone in range(instance.num_drones)]),
         violations=violations_of(check.found),
     )
-    if strict and not report.feasible:
-        raise ValueError(f"the plan is not feasible: {report.summary()}")
-    return report
+    return report.checked(strict)
 
 
 def _ways(events: Sequence[Event], drones: Sequence[str]) -> Ways:

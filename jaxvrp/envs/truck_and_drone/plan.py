@@ -21,7 +21,7 @@ from jaxvrp.envs.truck_and_drone.operations import (
 from jaxvrp.envs.truck_and_drone.state import State
 from jaxvrp.envs.truck_and_drone.ways import Leg
 from jaxvrp.episodes import Episode, until_end
-from jaxvrp.io import plan_files
+from jaxvrp.io.violations import PlanReport
 from jaxvrp.plausible import nearest
 from jaxvrp.problems import Problems
 
@@ -76,9 +76,9 @@ def _actions_of(states: State, last: int) -> dict[str, np.ndarray]:
     return {"drone": drone[:, None], "truck": truck[:, None]}
 
 
-def common_entries(report: Any) -> dict[str, Any]:
+def common_entries(report: PlanReport) -> dict[str, Any]:
     """What every plan says first, by the report of its checker."""
-    return {"format": FORMAT, "feasible": report.feasible, "violations": plan_files.broken(report.violations)}
+    return {"format": FORMAT, "feasible": report.feasible, "violations": report.broken}
 
 
 def routes(operations: Sequence[Operation], number: str = "") -> dict[str, list[int]]:

@@ -12,8 +12,8 @@ import numpy as np
 
 from jaxvrp.envs.truck_and_drone.state import State
 from jaxvrp.envs.truck_and_drone.ways import DRONE, TRUCK, Leg, Ways, name_of
-from jaxvrp.io import plan_files
 from jaxvrp.io.messages import number
+from jaxvrp.io.violations import PlanReport
 from jaxvrp.story import (
     Activity,
     Bar,
@@ -214,7 +214,9 @@ def turn_events(states: State, clocks: Sequence[float], vehicle_of: Callable[[in
     return tuple(events)
 
 
-def tell(cast: Cast, report: Any, title: str, summary: Sequence[tuple[str, str]], clocks: tuple[float, ...]) -> Story:
+def tell(
+    cast: Cast, report: PlanReport, title: str, summary: Sequence[tuple[str, str]], clocks: tuple[float, ...]
+) -> Story:
     """What follows from a plan alone: `report` is its checker's, `summary` says what comes first of it."""
     several = sum(part.vehicle != TRUCK and part.tour == 0 for part in cast.parts) > 1
     return Story(
@@ -225,7 +227,7 @@ def tell(cast: Cast, report: Any, title: str, summary: Sequence[tuple[str, str]]
             ("truck waits", number(cast.ways.waited(TRUCK))),
             ("drones wait" if several else "drone waits", number(cast.ways.waited(DRONE))),
         ),
-        verdict=plan_files.verdict(report.violations, lambda name, found: f"node {found.first_node}"),
+        verdict=report.verdict(),
         is_feasible=report.feasible,
         units=Units(),
         span=cast.span,

@@ -10,9 +10,8 @@ from numpy.typing import ArrayLike
 
 from jaxvrp.envs.darp.problem.figures import SLACK
 from jaxvrp.envs.darp.problem.instance import SCHEMA, Instance, name_of, street_lengths
-from jaxvrp.io import plan_files
 from jaxvrp.io.arrays import schema_of
-from jaxvrp.io.violations import Violation, summary, violations_of
+from jaxvrp.io.violations import PlanReport, violations_of
 
 CONSTRAINTS = (
     "unserved",  # a real node that no tour visits; counts nodes
@@ -60,16 +59,15 @@ class Leg:
     wrong: bool
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class SolutionReport:
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class SolutionReport(PlanReport):
     """What `solution_report` found. Request r has its pickup at node 2r - 1 and its drop-off at 2r.
 
     Attributes:
-        feasible: nothing is violated.
         cost: total distance, with all legs home.
+        violations: one for each of `CONSTRAINTS`.
         routes: known nodes in the order of driving, without the depot; one per vehicle, empty for an unused one.
         service_start: `f64[N+1]`, of the first visit; nan for the depot and for unvisited nodes.
-        violations: one for each of `CONSTRAINTS`.
         legs: all drives, vehicle after vehicle, with the legs home.
         served_by: `i64[N+1]`, the vehicle that visited a node first; -1 for none, and for the depot.
         late: `f64[N+1]`, time after the deadline; 0 within the tolerance, and for what `service_start` has not.
@@ -78,11 +76,8 @@ class SolutionReport:
         too_long: `bool[N/2+1]`, whether these exceed the limit.
     """
 
-    feasible: bool
-    cost: float
     routes: tuple[tuple[int, ...], ...]
     service_start: np.ndarray
-    violations: dict[str, Violation]
     legs: tuple[Leg, ...]
     served_by: np.ndarray
     late: np.ndarray
@@ -90,25 +85,14 @@ class SolutionReport:
     ride: np.ndarray
     too_long: np.ndarray
 
-    def summary(self) -> str:
-        """The violated constraints with count and first node, on one line; empty if there are none."""
-        return summary(self.violations)
+    @property
+    def counts(self) -> dict[str, int]:
+        """See `PlanReport`."""
+        return {"tours": sum(map(bool, self.routes))}
 
-    def verdict(self, most: int = 3) -> str:
-        """'feasible', or the first `most` kinds of violations."""
-
-        def first_node(name: str, found: Violation) -> str:
-            node = int(found.first_node or 0)
-            return f"node {node}" if name == "unknown_node" else name_of(node)
-
-        return plan_files.verdict(self.violations, first_node, most)
-
-    def __str__(self) -> str:
-        rows = [("feasible", "yes" if self.feasible else "no", ""), ("cost", f"{self.cost:.4f}", "")]
-        rows += [("tours", str(sum(map(bool, self.routes))), "")]
-        for name, found in self.violations.items():
-            rows.append((name, str(found.count), f"first node {found.first_node}" if found.count else ""))
-        return "\n".join(f"{name:<14}  {value:>12}  {where}".rstrip() for name, value, where in rows)
+    def first_place(self, name: str, node: int) -> str:
+        """See `PlanReport`."""
+        return f"node {node}" if name == "unknown_node" else name_of(node)
 
 
 def actions_to_routes(actions: ArrayLike) -> list[list[int]]:
@@ -194,7 +178,6 @@ def solution_report(
     late = np.nan_to_num(service_start - instance.deadline, nan=0.0, neginf=0.0)
     ride = _rides(instance, service_start, place)
     report = SolutionReport(
-        feasible=not any(found.values()),
         cost=float(sum(_lengths(instance, route).sum() for route in routes)),
         routes=routes,
         service_start=service_start,
@@ -206,9 +189,7 @@ def solution_report(
         ride=ride,
         too_long=ride > instance.max_ride_time + tolerance,
     )
-    if strict and not report.feasible:
-        raise ValueError(f"the plan is not feasible: {report.summary()}")
-    return report
+    return report.checked(strict)
 
 
 def tolerance_of(instance: Instance) -> float:

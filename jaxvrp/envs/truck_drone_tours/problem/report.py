@@ -18,7 +18,7 @@ from jaxvrp.envs.truck_and_drone.instance import LATENESS
 from jaxvrp.envs.truck_and_drone.operations import Operation
 from jaxvrp.envs.truck_and_drone.ways import DRONE, TRUCK, Leg, Service, Wait, Ways, is_wait
 from jaxvrp.envs.truck_drone_tours.problem.instance import Instance
-from jaxvrp.io.violations import Violation, summary, violations_of
+from jaxvrp.io.violations import PlanReport, violations_of
 
 Tours = Sequence[Sequence[Operation]]
 
@@ -43,21 +43,14 @@ TOUR_CONSTRAINTS = (
 """
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class ToursReport:
-    """What `tours_report` found."""
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class ToursReport(PlanReport):
+    """What `tours_report` found; `cost` is money."""
 
-    feasible: bool  # nothing is violated
-    cost: float  # money
     truck_distance: float
     drone_distance: float  # of sorties; on board it is free
     ways: Ways  # services by tour, in the order of operations; in one, the drone's first
     end: np.ndarray  # `f64[tours]`, when truck and drone are back
-    violations: dict[str, Violation]  # one for each of `TOUR_CONSTRAINTS`
-
-    def summary(self) -> str:
-        """The violated constraints with count and first node, on one line; empty if there are none."""
-        return summary(self.violations)
 
 
 def tours_report(instance: Instance, tours: Tours, *, strict: bool = False) -> ToursReport:
@@ -74,7 +67,6 @@ def tours_report(instance: Instance, tours: Tours, *, strict: bool = False) -> T
     found = check.found
     found["unserved"] = sorted(check.nodes - check.served - {0})
     report = ToursReport(
-        feasible=not any(found.values()),
         cost=float(instance.truck_price) * check.driven + float(instance.drone_price) * check.flown,
         truck_distance=check.driven,
         drone_distance=check.flown,
@@ -82,9 +74,7 @@ def tours_report(instance: Instance, tours: Tours, *, strict: bool = False) -> T
         end=np.array(check.ends, np.float64),
         violations=violations_of(found),
     )
-    if strict and not report.feasible:
-        raise ValueError(f"the plan is not feasible: {report.summary()}")
-    return report
+    return report.checked(strict)
 
 
 class _Check:

@@ -11,7 +11,7 @@ from jaxvrp.envs.truck_and_drone.instance import Instance
 from jaxvrp.envs.truck_and_drone.matrices import Matrices
 from jaxvrp.envs.truck_and_drone.operations import Operation
 from jaxvrp.envs.truck_and_drone.ways import DRONE, TRUCK, Leg, Service, Wait, Ways, is_wait
-from jaxvrp.io.violations import Violation, summary, violations_of
+from jaxvrp.io.violations import PlanReport, violations_of
 
 CONSTRAINTS = (
     "unserved",
@@ -45,31 +45,21 @@ TOLERANCE = 1e-5
 """Share by which flights may exceed `max_flight`: instances may have been stored in `float32`."""
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class SolutionReport:
-    """What `solution_report` found."""
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class SolutionReport(PlanReport):
+    """What `solution_report` found; `cost` is the makespan, when both are back."""
 
-    feasible: bool  # nothing is violated
-    cost: float  # the makespan, when both are back
     operations: tuple[Operation, ...]  # those between known nodes, without those in which nothing happens
     begin: np.ndarray  # `f64[operations]`, the clock at the start of each
     end: np.ndarray  # `f64[operations]`, the clock when both go on
     truck_arrival: np.ndarray  # `f64[operations]`, when the truck has reached the end
     drone_arrival: np.ndarray  # `f64[operations]`, when the drone has; the same where it rides
     ways: Ways
-    violations: dict[str, Violation]  # one for each of `CONSTRAINTS`
 
-    def summary(self) -> str:
-        """The violated constraints with count and first node, on one line; empty if there are none."""
-        return summary(self.violations)
-
-    def __str__(self) -> str:
-        sorties = sum(operation.fly is not None for operation in self.operations)
-        rows = [("feasible", "yes" if self.feasible else "no", ""), ("cost", f"{self.cost:.4f}", "")]
-        rows.append(("sorties", str(sorties), ""))
-        for name, found in self.violations.items():
-            rows.append((name, str(found.count), f"first node {found.first_node}" if found.count else ""))
-        return "\n".join(f"{name:<14}  {value:>12}  {where}".rstrip() for name, value, where in rows)
+    @property
+    def counts(self) -> dict[str, int]:
+        """See `PlanReport`."""
+        return {"sorties": sum(operation.fly is not None for operation in self.operations)}
 
 
 def solution_report(
@@ -112,7 +102,6 @@ def solution_report(
     begin = end - times[:, 2]
     arrivals = begin[:, None] + times[:, :2]
     report = SolutionReport(
-        feasible=not any(found.values()),
         cost=float(end[-1]) if len(end) else 0.0,
         operations=known,
         begin=begin,
@@ -122,9 +111,7 @@ def solution_report(
         ways=_ways(problem, known, begin, arrivals),
         violations=violations_of(found),
     )
-    if strict and not report.feasible:
-        raise ValueError(f"the plan is not feasible: {report.summary()}")
-    return report
+    return report.checked(strict)
 
 
 def _ways(problem: Matrices, operations: Sequence[Operation], begin: np.ndarray, arrivals: np.ndarray) -> Ways:
