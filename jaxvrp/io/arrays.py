@@ -136,7 +136,7 @@ def check_shapes(schema: Schema, problem: object, counts: Mapping[str, int]) -> 
     Raises:
         ValueError: a field has another shape.
     """
-    for name, field in schema.items():
+    for name, field in schema_of(schema, problem).items():
         shape = tuple(counts[axis] if isinstance(axis, str) else axis for axis in field.axes)
         if np.shape(getattr(problem, name)) != shape:
             raise ValueError(f"{name} has shape {np.shape(getattr(problem, name))}; it needs {shape}")
@@ -166,6 +166,7 @@ def computed_arrays(schema: Schema, problem: Problem) -> Problem:
     Raises:
         ValueError: a NumPy array holds something else, or a number is too large; JAX arrays are not checked.
     """
+    schema = schema_of(schema, problem)
     given = {name: getattr(problem, name) for name in schema}
     known = {name: field for name, field in schema.items() if isinstance(given[name], np.ndarray | np.generic)}
     for name, field in known.items():
@@ -188,7 +189,7 @@ def from_origin(schema: Schema, problem: Problem, origins: Mapping[str, ArrayLik
     """
     moved = {
         name: np.asarray(getattr(problem, name)) - origins[field.origin]
-        for name, field in schema.items()
+        for name, field in schema_of(schema, problem).items()
         if field.origin is not None and np.any(origins[field.origin])
     }
     return _with_arrays(problem, moved)
@@ -199,7 +200,7 @@ def pad_arrays(schema: Schema, problem: Problem, lengths: Mapping[str, int]) -> 
 
     Works on batches, under `jit` and `vmap`, in NumPy and JAX.
     """
-    arrays = {name: _pad(field, getattr(problem, name), lengths) for name, field in schema.items()}
+    arrays = {name: _pad(field, getattr(problem, name), lengths) for name, field in schema_of(schema, problem).items()}
     changed = {name: array for name, array in arrays.items() if array is not getattr(problem, name)}
     return _with_arrays(problem, changed) if changed else problem
 
@@ -218,7 +219,8 @@ def _pad(field: ArrayField, array: Any, lengths: Mapping[str, int]) -> Any:
 
 
 def stack_arrays(schema: Schema, problems: Sequence[Problem]) -> Problem:
-    """A batch `[E]` of problems of any sizes, padded to the largest, as NumPy arrays."""
+    """A batch `[E]` of problems of any sizes, padded to the largest, as NumPy arrays; each has the same fields."""
+    schema = schema_of(schema, problems[0])
     lengths = {
         field.axis: max(getattr(problem, name).shape[-len(field.axes)] for problem in problems)
         for name, field in schema.items()
@@ -245,7 +247,7 @@ def save_arrays(path: str | os.PathLike, file_format: str, schema: Schema, probl
     Raises:
         OSError: the file cannot be written.
     """
-    arrays: dict[str, Any] = {name: np.asarray(getattr(problem, name)) for name in schema}
+    arrays: dict[str, Any] = {name: np.asarray(getattr(problem, name)) for name in schema_of(schema, problem)}
     write_npz(path, {"format": np.array(file_format), **arrays})
 
 

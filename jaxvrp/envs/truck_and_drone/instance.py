@@ -102,11 +102,6 @@ class Instance(struct.PyTreeNode):
         """`f[]`, when a tour begins at the depot."""
         return np.float32(0.0)
 
-    @property
-    def present_schema(self) -> arrays.Schema:
-        """The schema without the optional fields that are None."""
-        return schema_of(self.schema, self)
-
 
 def make_of_kind(kind: type[Kind], given: Mapping[str, ArrayLike | None]) -> Kind:
     """A problem from its fields, as NumPy arrays; what is None is as if it were not given. It is not checked yet.
@@ -150,7 +145,7 @@ def checked(instance: Kind) -> Kind:
         raise ValueError("the instance has no nodes; give the depot and customers")
     if (instance.truck_time is None) != (instance.drone_time is None):
         raise ValueError("of truck_time and drone_time one is missing; give both, or none")
-    arrays.check_shapes(instance.present_schema, instance, {"nodes": count})
+    arrays.check_shapes(instance.schema, instance, {"nodes": count})
     instance = jax.tree.map(np.asarray, instance)
     check_nodes(instance.locs, instance.exists)
     _check_numbers(instance)
@@ -178,7 +173,7 @@ def _check_numbers(instance: Instance) -> None:
 
 def as_float32(instance: Kind) -> Kind:
     """The same problem as JAX arrays of the dtypes that environments compute with."""
-    return arrays.computed_arrays(instance.present_schema, instance)
+    return arrays.computed_arrays(instance.schema, instance)
 
 
 def origins_of(instance: Instance) -> dict[str, Any]:
@@ -192,7 +187,7 @@ def origins_of(instance: Instance) -> dict[str, Any]:
 
 def from_origin(instance: Kind) -> Kind:
     """The same problem, its numbers counted from `origins_of` it, so that `as_float32` keeps them."""
-    return arrays.from_origin(instance.present_schema, instance, origins_of(instance))
+    return arrays.from_origin(instance.schema, instance, origins_of(instance))
 
 
 def pad(instance: Kind, num_nodes: int) -> Kind:
@@ -206,7 +201,7 @@ def pad(instance: Kind, num_nodes: int) -> Kind:
             f"an instance of {instance.num_nodes} nodes does not fit into num_nodes {num_nodes}; make the environment "
             "with at least its size"
         )
-    return arrays.pad_arrays(instance.present_schema, instance, {"nodes": num_nodes})
+    return arrays.pad_arrays(instance.schema, instance, {"nodes": num_nodes})
 
 
 def void_beyond(instance: Kind, count: jax.Array) -> Kind:
@@ -220,7 +215,7 @@ def void_beyond(instance: Kind, count: jax.Array) -> Kind:
         return jnp.where(exists[:, None] & exists if "nodes" in field.inner else exists, leaf, field.padding)
 
     return instance.replace(
-        **{name: kept(name, field) for name, field in instance.present_schema.items() if field.axis}
+        **{name: kept(name, field) for name, field in schema_of(instance.schema, instance).items() if field.axis}
     )
 
 
@@ -235,12 +230,12 @@ def stack(instances: Sequence[Kind]) -> Kind:
     for name, words in OPTIONAL.items():
         if len({getattr(instance, name) is None for instance in instances}) > 1:
             raise ValueError(f"some instances have {words}, others have none; stack those of one kind")
-    return arrays.stack_arrays(instances[0].present_schema, instances)
+    return arrays.stack_arrays(instances[0].schema, instances)
 
 
 def save(path: str | os.PathLike, instance: Instance) -> None:
     """Write an instance, or a batch, as `.npz`; an exact round trip with `load`. Complete, or not at all."""
-    arrays.save_arrays(path, FORMAT, instance.present_schema, instance)
+    arrays.save_arrays(path, FORMAT, instance.schema, instance)
 
 
 def load_of_kind(path: str | os.PathLike, kind: type[Kind], check: Callable[[Kind], None], package: str) -> Kind:

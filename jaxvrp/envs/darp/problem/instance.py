@@ -147,8 +147,7 @@ def check(instance: Instance) -> None:
     count = np.size(instance.demand)
     if count < 3 or count % 2 == 0:
         raise ValueError(f"num_nodes is {count - 1}; it must be even and at least 2: a pickup and a drop-off a request")
-    schema = arrays.schema_of(SCHEMA, instance)
-    arrays.check_shapes(schema, instance, {"nodes": count, "vehicles": max(np.size(instance.capacity), 1)})
+    arrays.check_shapes(SCHEMA, instance, {"nodes": count, "vehicles": max(np.size(instance.capacity), 1)})
     check_streets(instance.travel_time, instance.travel_distance, count)
     instance = jax.tree.map(np.asarray, instance)
     demand, capacity, service = instance.demand, instance.capacity, instance.service_time
@@ -180,7 +179,7 @@ def check(instance: Instance) -> None:
 
 def as_float32(instance: Instance) -> Instance:
     """The same problem as JAX arrays of the dtypes that environments compute with."""
-    return arrays.computed_arrays(arrays.schema_of(SCHEMA, instance), instance)
+    return arrays.computed_arrays(SCHEMA, instance)
 
 
 def origins_of(instance: Instance) -> dict[str, Any]:
@@ -195,7 +194,7 @@ def origins_of(instance: Instance) -> dict[str, Any]:
 
 def from_origin(instance: Instance) -> Instance:
     """The same problem, its numbers counted from `origins_of` it, so that `as_float32` keeps them."""
-    return arrays.from_origin(arrays.schema_of(SCHEMA, instance), instance, origins_of(instance))
+    return arrays.from_origin(SCHEMA, instance, origins_of(instance))
 
 
 def pad(instance: Instance, num_nodes: int, num_agents: int) -> Instance:
@@ -209,9 +208,7 @@ def pad(instance: Instance, num_nodes: int, num_agents: int) -> Instance:
             f"an instance of {instance.num_nodes} nodes and {instance.num_agents} vehicles does not fit into "
             f"num_nodes {num_nodes}, num_agents {num_agents}; make the environment with at least its sizes"
         )
-    return arrays.pad_arrays(
-        arrays.schema_of(SCHEMA, instance), instance, {"nodes": num_nodes + 1, "vehicles": num_agents}
-    )
+    return arrays.pad_arrays(SCHEMA, instance, {"nodes": num_nodes + 1, "vehicles": num_agents})
 
 
 def void_nodes_beyond(instance: Instance, count: jax.Array) -> Instance:
@@ -248,7 +245,7 @@ def stack(instances: Sequence[Instance]) -> Instance:
         instances = [instance.replace(travel_distance=street_lengths(instance)) for instance in streets]
     elif any(instance.travel_time is not None for instance in instances):
         instances = [with_streets(instance) for instance in instances]
-    return arrays.stack_arrays(arrays.schema_of(SCHEMA, instances[0]), instances)
+    return arrays.stack_arrays(SCHEMA, instances)
 
 
 def end_of(node: int) -> str:
@@ -351,7 +348,7 @@ def as_counted(time: jax.Array, is_rounded: jax.Array) -> jax.Array:
 
 def save(path: str | os.PathLike, instance: Instance) -> None:
     """Write an instance, or a batch, as `.npz`; an exact round trip with `load`. Complete, or not at all."""
-    arrays.save_arrays(path, FORMAT, arrays.schema_of(SCHEMA, instance), instance)
+    arrays.save_arrays(path, FORMAT, SCHEMA, instance)
 
 
 def load(path: str | os.PathLike) -> Instance:

@@ -25,7 +25,6 @@ from jaxvrp.io.arrays import (
     pad_arrays,
     refuse_where,
     save_arrays,
-    schema_of,
     stack_arrays,
     stored_arrays,
 )
@@ -283,7 +282,7 @@ def check(instance: Instance) -> None:
         raise ValueError(
             f"a day of {counts['requests']} requests; with {counts['vehicles']} vehicles, give up to {most}"
         )
-    check_shapes(schema_of(SCHEMA, instance), instance, {**counts, "places": instance.num_places})
+    check_shapes(SCHEMA, instance, {**counts, "places": instance.num_places})
     check_streets(instance.travel_time, instance.travel_distance, instance.num_places)
     instance = jax.tree.map(np.asarray, instance)
     _check_fleet(instance)
@@ -460,7 +459,7 @@ def slack_of(instance: Instance) -> Any:
 
 def as_float32(instance: Instance) -> Instance:
     """The same day as JAX arrays of the dtypes that environments compute with."""
-    return computed_arrays(schema_of(SCHEMA, instance), instance)
+    return computed_arrays(SCHEMA, instance)
 
 
 def origins_of(instance: Instance) -> dict[str, Any]:
@@ -475,7 +474,7 @@ def origins_of(instance: Instance) -> dict[str, Any]:
 
 def from_origin(instance: Instance, origins: Mapping[str, ArrayLike]) -> Instance:
     """The same day, its numbers counted from these origins, so that `as_float32` keeps them."""
-    return move_arrays(schema_of(SCHEMA, instance), instance, origins)
+    return move_arrays(SCHEMA, instance, origins)
 
 
 def pad(instance: Instance, max_requests: int, num_vehicles: int) -> Instance:
@@ -490,7 +489,7 @@ def pad(instance: Instance, max_requests: int, num_vehicles: int) -> Instance:
             f"max_requests {max_requests} and {num_vehicles} vehicles; make the environment with at least its sizes"
         )
     lengths = {"requests": max_requests, "vehicles": num_vehicles}
-    without = {name: field for name, field in schema_of(SCHEMA, instance).items() if field.axis != "places"}
+    without = {name: field for name, field in SCHEMA.items() if field.axis != "places"}
     padded = pad_arrays(without, instance, lengths)
     if instance.travel_time is None or padded is instance:
         return padded
@@ -540,12 +539,12 @@ def stack(instances: Sequence[Instance]) -> Instance:
         instances = [pad(instance, *most) for instance in instances]
     if any(instance.travel_seed is not None for instance in instances):
         instances = [i if i.travel_seed is not None else i.replace(travel_seed=np.int32(0)) for i in instances]
-    return stack_arrays(schema_of(SCHEMA, instances[0]), instances)
+    return stack_arrays(SCHEMA, instances)
 
 
 def save(path: str | os.PathLike, instance: Instance) -> None:
     """Write a day, or a batch, as `.npz`; an exact round trip with `load`. Complete, or not at all."""
-    save_arrays(path, FORMAT, schema_of(SCHEMA, instance), instance)
+    save_arrays(path, FORMAT, SCHEMA, instance)
 
 
 def load(path: str | os.PathLike) -> Instance:
