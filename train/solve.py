@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from tqdm import tqdm
 
 import jaxvrp
 from jaxvrp import Environment, Problems, registry, show
@@ -655,7 +654,7 @@ def watched(problem: Problem, *, seconds: float, method: str, seed: int) -> Solu
     def words(best: Searched) -> str:
         return f"cost {cost_words(problem, best)}"
 
-    with tqdm(
+    with Bar(
         total=seconds, bar_format=shown, desc="compiling", mininterval=BAR, miniters=0, disable=not is_terminal
     ) as bar:
 
