@@ -97,7 +97,7 @@ def _evaluate_instance(args: argparse.Namespace, changes: dict[str, Any]) -> Non
     card = registry.card_of(file.env)
     _check_render(file.folder, file.env, args.render, [file.path])
     _check_debug(file.env, args.debug)
-    show_warnings(file)
+    show_warnings(file.problems.inspect(file.problem, file.env), file.assumed)
     run = file.folder.load(args.checkpoint)
     deterministic = not (args.sampled or args.best_of > 1)
     players = file.players(run, deterministic=deterministic, temperature=args.temperature)

@@ -39,9 +39,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     out = args.out or ["plan.html" if solve.PAGE in endings else "plan.csv"]
     for path in () if args.check else out:
         check_output("--out", path, endings, [pathlib.Path(args.instance)])
-    for figure in problem.problems.inspect(problem.problem, problem.env).figures:
+    inspection = problem.problems.inspect(problem.problem, problem.env)
+    for figure in inspection.figures:
         print(escaped(figure))
-    show_warnings(problem)
+    show_warnings(inspection, problem.assumed)
     if args.check:
         return
     solution = solve.watched(problem, seconds=args.seconds, method=solve.chosen(problem, None), seed=0)

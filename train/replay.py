@@ -98,7 +98,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     paths = [out / f"{each}.json" for each in names]
     check_written(paths, [*folder.sources, *([file.path] if file else [])])
     if file:
-        show_warnings(file)
+        show_warnings(file.problems.inspect(file.problem, file.env), file.assumed)
     run, deterministic = folder.load(args.checkpoint), not args.sampled
     episodes = []
     with Parts(len(players) + 1) as parts:

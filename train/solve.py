@@ -539,7 +539,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise UserError(f"--picture: a plan for {args.instance} is not played, so it has no picture; leave it out")
     for path in args.picture:
         check_output("--picture", path, (".gif", *STILLS), source)
-    show_warnings(problem)
+    show_warnings(problem.problems.inspect(problem.problem, problem.env), problem.assumed)
     solution = watched(problem, seconds=args.seconds, method=method, seed=args.seed)
     outputs = [Output("--out", path, solution.write) for path in args.out]
     outputs += [Output("--picture", path, solution.draw) for path in args.picture]
@@ -615,12 +615,14 @@ def _solve_pending(name: str, group: Sequence[_Pending], args: argparse.Namespac
                 batch = problem_in(name, stack(problems), part[0].file, args.given)
                 method = chosen(batch, args.method)
                 for each in part:
-                    show_warnings(dataclasses.replace(batch, problem=each.problem), f"{each.file.name}: ")
+                    inspection = batch.problems.inspect(each.problem, batch.env)
+                    show_warnings(inspection, batch.assumed, f"{each.file.name}: ")
                 solutions = solved_together(batch, problems, method, args.seconds, args.seed, None)
             else:
                 opening = {"run": args.run, "env": args.env, "trust": args.trust, "row": part[0].row}
                 problem = open_problem(part[0].file, **opening, given=args.given)
-                show_warnings(problem, f"{part[0].file.name}: ")
+                inspection = problem.problems.inspect(problem.problem, problem.env)
+                show_warnings(inspection, problem.assumed, f"{part[0].file.name}: ")
                 solutions = [solved(problem, seconds=args.seconds, method=args.method, seed=args.seed)]
         except UserError as error:
             yield from ({"file": each.file.name, "error": str(error)} for each in part)

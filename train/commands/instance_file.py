@@ -8,7 +8,7 @@ import os
 import pathlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -23,6 +23,7 @@ from jaxvrp.io.other_problems import other_problem
 from jaxvrp.io.problem_files import only_problem
 from jaxvrp.policies.environment import changed_parameters
 from jaxvrp.policies.folder import find_run
+from jaxvrp.problems import Inspection
 from jaxvrp.spaces import ByRole
 from train.run.evaluator import Figures, baseline_actors, first_seed, mean_figures, to_host
 from train.run.folder import RunFolder, Trained, read_run
@@ -157,27 +158,11 @@ def _amount(value: Any) -> str:
     return value if isinstance(value, str) else f"{value:.4g}"
 
 
-class Opened(Protocol):
-    """A problem of a file in an environment, with what its reader assumed, in words."""
-
-    @property
-    def problems(self) -> Problems[Any]: ...
-
-    @property
-    def problem(self) -> Any: ...
-
-    @property
-    def env(self) -> Environment: ...
-
-    @property
-    def assumed(self) -> str: ...
-
-
-def show_warnings(opened: Opened, name: str = "") -> None:
-    """Say on stderr what was assumed, and what in the problem is absurd, a line each, after the `name` of a file."""
-    if opened.assumed:
-        print(f"{name}assumed, as the file does not say it: {opened.assumed}; else --env.KEY VALUE", file=sys.stderr)
-    for warning in opened.problems.inspect(opened.problem, opened.env).warnings:
+def show_warnings(inspection: Inspection, assumed: str, name: str = "") -> None:
+    """Say on stderr what was assumed, and what in a problem is absurd, a line each, after the `name` of its file."""
+    if assumed:
+        print(f"{name}assumed, as the file does not say it: {assumed}; else --env.KEY VALUE", file=sys.stderr)
+    for warning in inspection.warnings:
         warn(f"{name}{warning}")
 
 
