@@ -11,7 +11,6 @@ import contextlib
 import importlib.util
 import pathlib
 import shutil
-import signal
 import time
 import urllib.parse
 import warnings
@@ -29,6 +28,7 @@ from jaxvrp.show import save_still
 from train.algorithms import ALGORITHMS
 from train.commands.entry import entry
 from train.commands.trainings import Trainings, command_of
+from train.run import loop
 from train.run.checkpoint import Checkpoints
 from train.run.folder import CHECKPOINTS
 from train.run.lock import locked
@@ -97,19 +97,16 @@ class StoppedError(BaseException):
     """
 
 
-class Stop:
+class Stop(loop.Stop):
     """Whether a stop was requested. A signal only sets a flag: raised within a library, an exception may be dropped."""
 
-    def __init__(self) -> None:
-        self._requested = False
-
     def request(self, number: int, frame: FrameType | None) -> None:
-        """The handler of signals."""
-        self._requested = True
+        """The handler of signals; a second one is as the first."""
+        self.requested = True
 
     def check(self) -> None:
         """Raise `StoppedError` if it was."""
-        if self._requested:
+        if self.requested:
             raise StoppedError
 
 
@@ -138,16 +135,11 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise UserError(f"sweeps need Optuna, which is not installed; {installing('sweep')}")
     sweep = read_sweep(args, keys)
     study = open_study(sweep, args)
-    stop = Stop()
-    previous = {number: signal.signal(number, stop.request) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        with _storage_errors_explained():
+        with Stop() as stop, _storage_errors_explained():
             work(study, sweep, stop)
     except StoppedError:
         raise Interrupted(f"interrupted; everything is saved, go on with the same command ({sweep.out})") from None
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
     report(study, sweep)
 
 

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FrameType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 
 import jax
 import numpy as np
@@ -68,15 +68,16 @@ class Stop:
     def __init__(self) -> None:
         self.requested = False
 
-    def __enter__(self) -> Stop:
-        self._previous_handlers = {s: signal.signal(s, self._request) for s in (signal.SIGINT, signal.SIGTERM)}
+    def __enter__(self) -> Self:
+        self._previous_handlers = {s: signal.signal(s, self.request) for s in (signal.SIGINT, signal.SIGTERM)}
         return self
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self._previous_handlers.items():
             signal.signal(number, handler)
 
-    def _request(self, number: int, frame: FrameType | None) -> None:
+    def request(self, number: int, frame: FrameType | None) -> None:
+        """The handler of signals."""
         del frame
         if self.requested and number == signal.SIGINT:
             raise KeyboardInterrupt
