@@ -190,6 +190,11 @@ def among_rest(position: jax.Array, start: jax.Array, length: jax.Array, target:
     return jnp.where(rest < start, rest, rest + length)
 
 
+def code_at(codes: jax.Array, place: jax.Array) -> jax.Array:
+    """The code at a place of each chain, `i32[L]` of `i32[P, L]` by `i32[L]`."""
+    return jnp.take_along_axis(codes, place[None], axis=0, mode="promise_in_bounds")[0]
+
+
 def below(count: jax.Array | int, drawn: jax.Array) -> jax.Array:
     """Whole numbers from 0, `i32[L]`, from numbers in [0, 1)."""
     return jnp.minimum((drawn * count).astype(jnp.int32), count - 1)

@@ -19,7 +19,7 @@ from jaxvrp.envs.dispatch.baselines import whole_day
 from jaxvrp.envs.dispatch.baselines.whole_day import Routes, Row
 from jaxvrp.envs.dispatch.problem.instance import Instance
 from jaxvrp.envs.dispatch.routes.plans import Prepared, distance, prepare
-from jaxvrp.envs.dispatch.routes.replan import kept_first
+from jaxvrp.envs.dispatch.routes.replan import kept_first, where
 from jaxvrp.envs.dispatch.routes.schedule import index_of
 
 OUT, IN = 10, 16
@@ -83,14 +83,10 @@ def annealed(
         change_key, accept_key = jax.random.split(key)
         changed = _round(prepared, now, change_key)
         patience = -heat * jnp.log(jax.random.uniform(accept_key, (), jnp.float32, minval=1e-9))
-        now = _where(profit(changed) > profit(now) - patience, changed, now)
-        return (now, _where(profit(now) > profit(best), now, best)), None
+        now = where(profit(changed) > profit(now) - patience, changed, now)
+        return (now, where(profit(now) > profit(best), now, best)), None
 
     return jax.lax.scan(advance, plans, (keys, heats))[0]
-
-
-def _where(condition: jax.Array, a: Served, b: Served) -> Served:
-    return jax.tree.map(lambda new, old: jnp.where(condition, new, old), a, b)
 
 
 def first_plan(prepared: Prepared, max_stops: int, key: jax.Array) -> Served:

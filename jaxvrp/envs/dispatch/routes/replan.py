@@ -12,6 +12,8 @@ Patterson 1976). So plans follow from the day so far alone: states and instances
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -76,8 +78,8 @@ def replan(prepared: Prepared, plans: Plans, turn: jax.Array, rounds: int) -> tu
     return planned.plans, planned.travel - before.travel
 
 
-def where(condition: jax.Array, a: Planned, b: Planned) -> Planned:
-    """One of the two."""
+def where(condition: jax.Array, a: Any, b: Any) -> Any:
+    """One of two pytrees."""
     return jax.tree.map(lambda new, old: jnp.where(condition, new, old), a, b)
 
 

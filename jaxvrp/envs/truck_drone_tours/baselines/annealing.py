@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from jaxvrp.envs.truck_and_drone.chains import Method, anneal_from, below
+from jaxvrp.envs.truck_and_drone.chains import Method, anneal_from, below, code_at
 from jaxvrp.envs.truck_and_drone.instance import as_float32
 from jaxvrp.envs.truck_and_drone.legs import distance
 from jaxvrp.envs.truck_and_drone.operations import Operation, operations_to_actions
@@ -154,7 +154,7 @@ def changed_codes(tables: Tables, codes: jax.Array, drawn: jax.Array) -> jax.Arr
     nodes, last = tables.num_nodes, len(codes) - 1
     position = jnp.arange(len(codes), dtype=jnp.int32)[:, None]
     place = 1 + below(last - 1, drawn[0])
-    node = _at(codes, place) % nodes
+    node = code_at(codes, place) % nodes
     other = _other_place(tables, codes, place, node, drawn)
     low, high, first, second = _parts(codes % nodes == 0, place, other, drawn)
     kind = (drawn[3] >= np.cumsum(SHARES[:-1], dtype=np.float32)[:, None]).sum(axis=0, dtype=jnp.int32)
@@ -202,10 +202,6 @@ def _parts(is_depot: jax.Array, place: jax.Array, other: jax.Array, drawn: jax.A
     first = jnp.minimum(first, last - low)
     high = jnp.minimum(jnp.maximum(high, low + first), last)
     return low, high, first, jnp.minimum(second, last - high)
-
-
-def _at(codes: jax.Array, place: jax.Array) -> jax.Array:
-    return jnp.take_along_axis(codes, place[None], axis=0, mode="promise_in_bounds")[0]
 
 
 def first_codes(instance: Instance) -> np.ndarray:

@@ -26,6 +26,7 @@ from jaxvrp.envs.truck_and_drone.chains import (
     begin,
     below,
     best_of,
+    code_at,
 )
 from jaxvrp.envs.truck_and_drone.instance import Instance, as_float32
 from jaxvrp.envs.truck_and_drone.rules import SLACK
@@ -137,21 +138,21 @@ def _changed(tables: Tables, tours: jax.Array, drawn: jax.Array, is_revisit: jax
     number = jnp.cumsum(is_revisit & (position <= last), axis=0)
     gone = _first(number == 1 + below(jnp.maximum(revisits - room, 1), drawn[5]))
     # The node is served at its first place from now on, or at that of the revisit.
-    node = _at(tours, gone)
+    node = code_at(tours, gone)
     gone = jnp.where((drawn[4] < 0.5) & (node > 0), _first(tours == node), gone)
     removed = jnp.where(position < gone, position, jnp.minimum(position + 1, len(tours) - 1))
     source = jnp.where(kind == INSERT, inserted, jnp.where(kind == REMOVE, removed, source))
     changed = jnp.take_along_axis(tours, source, axis=0, mode="promise_in_bounds")
     # Back to the node before (a loop), to another one, or to the depot.
-    node = jnp.where(drawn[6] < 0.95, _at(tours, other), 0)
-    node = jnp.where(drawn[6] < 0.5, _at(tours, place - 1), node)
+    node = jnp.where(drawn[6] < 0.95, code_at(tours, other), 0)
+    node = jnp.where(drawn[6] < 0.5, code_at(tours, place - 1), node)
     return jnp.where((kind == INSERT) & (position == place + 1), node, changed)
 
 
 def _places(tours: jax.Array, near: jax.Array, last: jax.Array, drawn: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Two positions, `i32[L]` each: any, and that of a node near by, one that is near in the tour, or any."""
     place = 1 + below(last, drawn[0])
-    friend = near[_at(tours, place), below(near.shape[1], drawn[1])]
+    friend = near[code_at(tours, place), below(near.shape[1], drawn[1])]
     step = jnp.where(drawn[1] < 0.5, -1, 1) * (1 + below(6, 2 * drawn[1] % 1))
     other = jnp.where(drawn[2] < 0.9, jnp.clip(place + step, 0, last), below(last + 1, drawn[1]))
     return place, jnp.where(drawn[2] < 0.6, _first(tours == friend), other)
@@ -182,10 +183,6 @@ def _reordered(
 def _first(found: jax.Array) -> jax.Array:
     """The first position that is true, `i32[L]`; 0 if there is none."""
     return jax.lax.argmax(found, 0, jnp.int32)
-
-
-def _at(tours: jax.Array, place: jax.Array) -> jax.Array:
-    return jnp.take_along_axis(tours, place[None], axis=0, mode="promise_in_bounds")[0]
 
 
 @functools.partial(jax.jit, static_argnames="steps")
