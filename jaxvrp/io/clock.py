@@ -44,12 +44,11 @@ class Clock(NamedTuple):
         return cls(minutes_of(text) % MINUTES)
 
     def since(self, text: str) -> float:
-        """Minutes from the start to a time; one before the start is of the next day. Errors as of `minutes_of`.
-
-        24:00 never is the start: of a day that begins at midnight it is the end.
-        """
+        """Minutes from the start to a time; one before the start is of the next day. Errors as of `minutes_of`."""
         minutes = minutes_of(text)
-        return (minutes - self.start) % MINUTES or (0.0 if minutes < MINUTES else minutes)
+        if self.start == 0:  # 24:00 is the end of this day, not its start
+            return minutes
+        return (minutes - self.start) % MINUTES
 
     def shown(self, minutes: float) -> str:
         """The time so many minutes after the start, to the minute: `08:12`; on the next day `00:30 +1`."""

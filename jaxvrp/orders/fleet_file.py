@@ -79,7 +79,8 @@ def read_fleet(path: str | os.PathLike) -> Fleet:
 
 
 def _fleet(path: str | os.PathLike, content: dict[str, Any]) -> Fleet:
-    depot, (clock, _) = content["depot"], (clock_at(content[name], name) for name in ("start", "end"))
+    depot, clock = content["depot"], clock_at(content["start"], "start")
+    clock_at(content["end"], "end")  # refuses what is no time
     if depot.keys() not in ({"lat", "lon"}, {"x", "y"}):
         raise ValueError("depot needs lat and lon, or x and y in kilometres")
     horizon = clock.since(content["end"])

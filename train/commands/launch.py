@@ -56,17 +56,19 @@ def main(algorithm: str, argv: Sequence[str] | None = None, *, kept: Kept | None
             raise UserError(str(error)) from None
     run = run_to_train(launch, algorithm)
     check_loggers(run.config.logger)
-    is_in_last = launch.resume is not None and latest_update(pathlib.Path(launch.resume)) is not None
+    resumed_folder = pathlib.Path(launch.resume) if launch.resume else None
+    is_in_last = resumed_folder is not None and latest_update(resumed_folder) is not None
     configs = [] if is_in_last else stages_of(run.config)
     earlier = [joined(configs[:number]) for number in range(1, len(configs))]
     learners = [*map(checked_learner, earlier), checked_learner(run.config, launch.env)]
     for number, (before, learner) in enumerate(itertools.pairwise(learners), 2):
         check_continues(before, learner, f"stage {number} begins with stage {number - 1}")
-    # A stopped run begins anew where its first stage has no checkpoint yet.
-    goes_on = is_in_last or (launch.resume and latest_update(stage_folder(pathlib.Path(launch.resume), 1)) is not None)
-    start = None if goes_on else getattr(run.config, "start_from", None)
+    # A resumed run begins anew where its first stage has no checkpoint yet.
+    first_stage = stage_folder(resumed_folder, 1) if resumed_folder else None
+    has_begun = is_in_last or (first_stage is not None and latest_update(first_stage) is not None)
+    start = None if has_begun else getattr(run.config, "start_from", None)
     begin = beginning(learners[0], start, trust=launch.trust) if start else None
-    folder = pathlib.Path(launch.resume) if launch.resume else make_run_folder(launch, run)
+    folder = resumed_folder or make_run_folder(launch, run)
     is_main = jax.process_index() == 0
     with locked(folder) if is_main else contextlib.nullcontext(), out_of_memory_as_mistake(folder):
         if is_main and launch.resume is None:

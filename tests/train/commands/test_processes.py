@@ -47,6 +47,16 @@ def begin(*given, number):
     return [subprocess.Popen(command, cwd=ROOT, env=env, text=True, **pipes) for command in commands]
 
 
+def saved_updates(run):
+    return [int(path.name) for path in (run / "checkpoints").glob("[0-9]*")]
+
+
+def wait_for_checkpoint(run):
+    deadline = time.time() + 300
+    while not saved_updates(run) and time.time() < deadline:
+        time.sleep(0.1)
+
+
 def ends(processes):
     errors = [process.communicate(timeout=300)[1] for process in processes]
     return [process.returncode for process in processes], errors
@@ -57,13 +67,11 @@ def ends(processes):
 def test_four_processes_stop_when_one_is_killed_and_go_on(tmp_path, victim):
     run = tmp_path / "run"
     processes = begin("--run_dir", str(run), *words(KEYS), number=4)
-    deadline = time.time() + 300
-    while not any((run / "checkpoints").glob("[0-9]*")) and time.time() < deadline:
-        time.sleep(0.1)
+    wait_for_checkpoint(run)
     processes[victim].kill()
     status, errors = ends(processes)
     assert all(status), errors
-    done = max(int(path.name) for path in (run / "checkpoints").glob("[0-9]*"))
+    done = max(saved_updates(run))
     again = begin("--resume", str(run), "--trust", "--total_steps", str(32 * (done + 3)), number=4)
     status, errors = ends(again)
     assert status == [0, 0, 0, 0], errors
@@ -76,15 +84,12 @@ def test_four_processes_stop_when_one_is_killed_and_go_on(tmp_path, victim):
 def test_all_processes_stop_where_one_is_asked_to(tmp_path, place):
     run = tmp_path / "run"
     processes = begin("--run_dir", str(run), *words(KEYS), number=2)
-    deadline = time.time() + 300
-    while not any((run / "checkpoints").glob("[0-9]*")) and time.time() < deadline:
-        time.sleep(0.1)
+    wait_for_checkpoint(run)
     processes[place].terminate()
     status, errors = ends(processes)
     assert status[0] == status[1] != 0
     assert all("everything is saved" in error for error in errors), errors
-    saved = max(int(path.name) for path in (run / "checkpoints").glob("[0-9]*"))
-    assert f"interrupted at update {saved} of 2000" in errors[0]
+    assert f"interrupted at update {max(saved_updates(run))} of 2000" in errors[0]
 
 
 def test_a_cluster_that_is_none_is_named(tmp_path):
