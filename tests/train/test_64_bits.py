@@ -7,6 +7,7 @@ import pathlib
 import subprocess
 import sys
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,7 +19,9 @@ from jaxvrp.envs.dispatch.baselines import hindsight, search
 from jaxvrp.envs.dispatch.moment import file as moment
 from jaxvrp.envs.dispatch.problem.instance import as_float32
 from jaxvrp.envs.pcb.baselines import annealing
+from jaxvrp.policies.actors import build_actors
 from jaxvrp.registry import players_of
+from train.on_policy.config import PPOConfig
 
 SIZES = "--total_steps 16 --num_envs 2 --rollout_length 4 --num_minibatches 1 --eval_episodes 2 --hidden_sizes [4]"
 
@@ -137,6 +140,33 @@ def test_every_draw_has_a_type_of_its_own():
         and not any(word.arg == "dtype" for word in call.keywords)
     ]
     assert len(draws) > 50 and not typeless, typeless
+
+
+@pytest.mark.parametrize("name", ["darp", "flying_sidekicks", "tsp_drone", "truck_drone_tours"])
+def test_an_instance_is_the_same_with_64_bits(name):
+    """Where chances are drawn, which `jax.random` does with as many bits as the probability has."""
+    chances = {
+        "darp": {"instances": "cordeau"},
+        "tsp_drone": {"layout": "doublecenter"},
+        "truck_drone_tours": {"window_share": 0.5},
+    }
+
+    def instances():
+        env = jaxvrp.make(name, **chances.get(name, {}))
+        return jax.jit(jax.vmap(env.generate))(jax.random.split(jax.random.key(1), 4))
+
+    expected = instances()
+    with jax.enable_x64(True):
+        chex.assert_trees_all_equal(instances(), expected)
+
+
+@pytest.mark.parametrize("kind", ["mlp", "gru", "attention"])
+def test_parameters_of_networks_are_of_32_bits(kind):
+    with jax.enable_x64(True):
+        env = jaxvrp.make("truck_drone", observation="entities" if kind == "attention" else "flat")
+        actors = build_actors(PPOConfig(network=kind), env)
+        params = jax.eval_shape(lambda key: [actors.init(key, name) for name in actors.names], jax.random.key(0))
+        assert {leaf.dtype.name for leaf in jax.tree.leaves(params)} == {"float32"}
 
 
 @pytest.mark.slow

@@ -30,7 +30,9 @@ class OffPolicyConfig(RunConfig):
     hidden_sizes: tuple[int, ...] = option((400, 300), help="widths of the dense layers", group="network", minimum=1)
     activation: str = option("relu", help="activation of the dense layers", group="network", choices=tuple(ACTIVATIONS))
     layer_norm: bool = option(
-        False, help="LayerNorm (without scale and bias) on the input and after each layer", group="network"
+        False,
+        help="LayerNorm (without scale and bias) on an input of 8 numbers or more and after each layer",
+        group="network",
     )
     buffer_size: int = option(
         500_000, help="decisions that the replay of a role holds; at least an update and a minibatch", minimum=1

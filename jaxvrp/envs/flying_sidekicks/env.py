@@ -75,7 +75,7 @@ class FlyingSidekicks(Environment):
         is_customer = jnp.arange(nodes) > 0
         locs = self.side * jax.random.uniform(place_key, (nodes, 2), jnp.float32, -0.5, 0.5) * is_customer[:, None]
         gap = jnp.abs(locs[:, None] - locs)
-        heavy = is_customer & jax.random.bernoulli(load_key, self.heavy_share, (nodes,))
+        heavy = is_customer & jax.random.bernoulli(load_key, jnp.float32(self.heavy_share), (nodes,))
         flight = jnp.broadcast_to(jnp.sqrt((gap**2).sum(axis=-1)) / self.drone_speed, (drones, nodes, nodes))
 
         def repeated(value: float) -> jax.Array:

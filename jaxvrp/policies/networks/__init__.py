@@ -60,7 +60,9 @@ class NetworkKeys:
     hidden_sizes: tuple[int, ...] = option((64, 64), help="widths of the dense layers", group="network", minimum=1)
     activation: str = option("relu", help="activation of the dense layers", group="network", choices=tuple(ACTIVATIONS))
     layer_norm: bool = option(
-        True, help="LayerNorm (without scale and bias) on the input and after each layer", group="network"
+        True,
+        help="LayerNorm (without scale and bias) on an input of 8 numbers or more and after each layer",
+        group="network",
     )
     recurrent_size: int = option(64, help="width of the recurrent state (`gru`)", group="network", minimum=1)
     attention_size: int = option(

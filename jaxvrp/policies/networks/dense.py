@@ -33,8 +33,10 @@ class Dense(nn.Module):
     @nn.compact
     def weights(self, features: int) -> tuple[jax.Array, ...]:
         """Of a layer that reads so many numbers: `Weights`, or the kernel alone."""
-        kernel = self.param("kernel", nn.initializers.orthogonal(self.gain), (features, self.size))
-        return (kernel, self.param("bias", nn.initializers.zeros, (self.size,))) if self.use_bias else (kernel,)
+        kernel = self.param("kernel", nn.initializers.orthogonal(self.gain), (features, self.size), jnp.float32)
+        if not self.use_bias:
+            return (kernel,)
+        return kernel, self.param("bias", nn.initializers.zeros, (self.size,), jnp.float32)
 
     def __call__(self, x: jax.Array) -> jax.Array:
         """`f32[..., H]` of `f32[..., K]`."""

@@ -34,7 +34,7 @@ class GRULayer(nn.Module):
         gates = nn.Dense(3 * self.size, kernel_init=kernel_init)(inputs.reshape(-1, inputs.shape[-1]))
         gates = gates.reshape(length, batch * agents, -1)
         recurrent = self.param("recurrent", _gates(nn.initializers.orthogonal(), self.size), (self.size, 3 * self.size))
-        bias = self.param("recurrent_bias", nn.initializers.zeros, (self.size,))
+        bias = self.param("recurrent_bias", nn.initializers.zeros, (self.size,), jnp.float32)
         begins = jnp.repeat(reset, agents, axis=1)[..., None]
 
         def advance(hidden: jax.Array, xs: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:

@@ -170,8 +170,12 @@ computed_once = by_platform(lambda x: x, jax.lax.optimization_barrier)
 """The same array, stored by a GPU: else every kernel that reads it computes it anew."""
 
 
+FEWEST_NORMALIZED = 8
+"""LayerNorm takes an offset and a scale from its input: of two numbers a sign is left, of many nearly all."""
+
+
 class Trunk(nn.Module):
-    """Dense layers, each with activation and, if wanted, LayerNorm; the input is normalised as well (MAPPO)."""
+    """Dense layers, each with activation and, if wanted, LayerNorm; so has an input of at least `FEWEST_NORMALIZED`."""
 
     hidden_sizes: tuple[int, ...]
     activation: str
@@ -183,7 +187,7 @@ class Trunk(nn.Module):
         """Activations `f32[..., hidden_sizes[-1]]` of inputs `f32[..., F]`."""
         # As rows: four axes cost XLA's CPU kernels a factor of two.
         x = inputs.reshape(-1, inputs.shape[-1])
-        x = layer_norm(x) if self.layer_norm else x
+        x = layer_norm(x) if self.layer_norm and x.shape[-1] >= FEWEST_NORMALIZED else x
         for size in self.hidden_sizes:
             x = nn.Dense(size, kernel_init=self.kernel_init)(x)
             x = ACTIVATIONS[self.activation](x)

@@ -15,7 +15,7 @@ from jaxvrp.policies.networks.gru import GRULayer
 from jaxvrp.policies.networks.layers import NetworkSpec
 from train.on_policy.config import PPOConfig
 
-LENGTH, BATCH, AGENTS, INPUTS, HIDDEN = 5, 3, 2, 4, 6
+LENGTH, BATCH, AGENTS, INPUTS, HIDDEN = 5, 3, 2, 9, 6
 SHAPE = (LENGTH, BATCH, AGENTS, INPUTS)
 ACTIVATE = {"relu": lambda x: max(x, 0.0), "tanh": math.tanh, "silu": lambda x: x / (1 + math.exp(-x))}
 
@@ -117,6 +117,16 @@ def test_mlp_against_numpy(activation, normed):
             x = layer_norm(x, trunk.get(f"LayerNorm_{layer + 1}", {})) if normed else x
         expected = x @ np.asarray(head["kernel"]) + np.asarray(head["bias"])
         np.testing.assert_allclose(outputs[i], expected, rtol=1e-4, atol=1e-4)
+
+
+def test_layer_norm_leaves_a_short_input_as_it_is():
+    # Of two numbers it would leave which is the greater.
+    net = network(hidden_sizes=(8,), layer_norm=True)
+    inputs = jnp.array([0.0, 1.0, 0.9, 1.0], jnp.float32).reshape(2, 1, 1, 2)
+    reset = jnp.zeros((2, 1), bool)
+    params = shaken(jax.eval_shape(net.init, jax.random.key(0), inputs, (), reset))
+    (far, near), _ = net.apply(params, inputs, (), reset)
+    assert np.abs(far - near).max() > 0.1
 
 
 @pytest.fixture(params=["cpu", "gpu"])

@@ -34,7 +34,8 @@ def _cordeau(key: jax.Array, parameters: Any) -> Instance:
     """
     count = parameters.num_nodes // 2
     place_key, demand_key, window_key, kind_key = jax.random.split(key, 4)
-    is_b = jax.random.bernoulli(kind_key) if parameters.cordeau_kind == "mixed" else parameters.cordeau_kind == "b"
+    is_mixed = parameters.cordeau_kind == "mixed"
+    is_b = jax.random.bernoulli(kind_key, jnp.float32(0.5)) if is_mixed else parameters.cordeau_kind == "b"
     locs = jax.random.uniform(place_key, (2 * count + 1, 2), jnp.float32, -SIDE, SIDE).at[0].set(0.0)
     demand = jnp.where(is_b, jax.random.randint(demand_key, (count,), 1, 7, jnp.int32), 1)
     service = jnp.where(is_b, demand, 3).astype(jnp.float32)

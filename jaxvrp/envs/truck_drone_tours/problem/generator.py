@@ -28,7 +28,7 @@ def generate(key: jax.Array, parameters: Any) -> Instance:
     # Where a window opens: late enough for the way there, and with it whole before the last start that is home in time.
     first, last = way, parameters.horizon - way - parameters.service_time - parameters.window_width
     opens = first + jax.random.uniform(window_key, (count,), jnp.float32) * jnp.maximum(last - first, 0.0)
-    has_window = is_customer & jax.random.bernoulli(chance_key, parameters.window_share, (count,))
+    has_window = is_customer & jax.random.bernoulli(chance_key, jnp.float32(parameters.window_share), (count,))
     opens = jnp.where(has_window, opens, 0.0)
     horizon = jnp.asarray(parameters.horizon, jnp.float32)
     numbers = {

@@ -51,7 +51,7 @@ def _locs(key: jax.Array, layout: str, count: int) -> jax.Array:
     locs = length[:, None] * jnp.stack([jnp.cos(angle), jnp.sin(angle)], axis=1)
     if layout == "singlecenter":
         return locs
-    moved = jax.random.bernoulli(side_key, 0.5, (count,)).at[0].set(False)
+    moved = jax.random.bernoulli(side_key, jnp.float32(0.5), (count,)).at[0].set(False)
     return locs.at[:, 0].add(jnp.where(moved, SHIFT, 0.0))
 
 
