@@ -262,11 +262,18 @@ def solved_day(path, content, **how):
     return solve.solve(path, **how)
 
 
-@pytest.mark.parametrize(("units", "time", "length"), [({"time": "s", "length": "m"}, 60.0, 1000.0), (None, 1.0, 1.0)])
-@pytest.mark.parametrize("clock", [0.0, EPOCH])
-def test_a_day_in_other_units_on_another_clock(tmp_path, units, time, length, clock):
-    place = GRID if units else (0.0, 0.0)
-    before = solved_day(tmp_path / "day.json", day()).plan
+@pytest.fixture(scope="module")
+def plan_of_day(tmp_path_factory):
+    """The plan of the day in its first units, from 0 o'clock."""
+    return solved_day(tmp_path_factory.mktemp("day") / "day.json", day()).plan
+
+
+SI = ({"time": "s", "length": "m"}, 60.0, 1000.0)
+
+
+@pytest.mark.parametrize(("units", "time", "length", "clock"), [(*SI, 0.0), (*SI, EPOCH), (None, 1.0, 1.0, EPOCH)])
+def test_a_day_in_other_units_on_another_clock(plan_of_day, tmp_path, units, time, length, clock):
+    place, before = GRID if units else (0.0, 0.0), plan_of_day
     found = solved_day(
         tmp_path / "moved.json", day(time=time, length=length, clock=clock * time / 60, place=place, units=units)
     )

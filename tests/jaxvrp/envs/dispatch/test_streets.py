@@ -119,6 +119,7 @@ def test_straight_ways_as_a_matrix_give_the_same_days(name):
 
 @pytest.mark.parametrize("noise", [{}, NOISY], ids=["exact", "noise"])
 @pytest.mark.parametrize("name", ["streets", "rides along streets"])
+@pytest.mark.slow("streets-exact", "rides along streets-exact")
 def test_the_check_agrees_with_what_was_driven(name, noise):
     env, day_of = PLAYED[name]
     env, drawn = env.replace(**noise), days(day_of)
