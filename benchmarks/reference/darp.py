@@ -12,7 +12,7 @@ import numpy as np
 from benchmarks.subject import ProblemSet, Subject, choose
 from jaxvrp.envs.darp.problem.instance import Instance, pad
 
-SLACK = np.float32(2e-6)  # of the horizon, on every time comparison of the mask: float32 clocks, tight routes
+SLACK = np.float32(2e-6)  # of the last clock of a tour, on every time comparison of the mask: float32, tight routes
 ROUNDING = 1e-9  # float64 sums of a schedule
 ROW = 12  # features of a node: six that never change, six that do
 STATIC_PLANES = ((1, 0), (1, 1), (2, 0), (2, 1), (1, 2), (1, 3), (2, 3), (1, 4), (2, 4), (1, 5), (2, 5))
@@ -37,6 +37,15 @@ def travel_times(instance: Instance, distance: np.ndarray) -> np.ndarray:
     """Float32 time to drive each float32 `distance`, rounded half to even where the instance says so."""
     time = distance / np.float32(instance.vehicle_speed)
     return np.round(time) if instance.round_travel_time else time
+
+
+def all_served(instance: Instance) -> np.float32:
+    """A clock by which everybody is served by one vehicle, in whatever order: all ways by way of the depot."""
+    real = instance.demand != 0
+    real[0] = True
+    _, time = ways(instance.replace(round_travel_time=np.bool_(False)))
+    longest = time[0, real].max() + time[real, 0].max() + 0.5 * bool(instance.round_travel_time)
+    return np.float32(np.abs(instance.earliest[real]).max() + instance.service_time[real].sum() + real.sum() * longest)
 
 
 def ways(instance: Instance) -> tuple[np.ndarray, np.ndarray]:
@@ -190,6 +199,7 @@ class NumpyDarp:
         }
         self.instance = pad(Instance(**arrays), self.num_nodes, self.num_agents)
         finite = self.instance.deadline[np.isfinite(self.instance.deadline)]
+        busy = all_served(self.instance)
         if self.tighten:
             earliest, deadline = tight_windows(self.instance)
             self.instance = self.instance.replace(earliest=earliest, deadline=deadline)
@@ -197,7 +207,7 @@ class NumpyDarp:
         self._real = self.instance.demand != 0
         self._num_requests = int(np.count_nonzero(self._real[1::2]))
         self._prepare_observation(finite)
-        self._slack = SLACK * self._horizon
+        self._slack = SLACK * min(self._horizon, busy)
         self._latest = self.instance.deadline + self._slack
         self.visited = ~self._real & (self._index > 0)
         self.vehicle_finished = self.instance.capacity == 0

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import struct
 
 from jaxvrp.envs.darp.problem.instance import Instance, distance, street_lengths, times_to, times_to_next, travel_time
 from jaxvrp.io.arrays import unit_of
 
 SLACK = 2e-6
-"""Share of the horizon that is granted on every comparison of times: 16 times what `float32` resolves at a clock that
-is as late, and published routes are tight."""
+"""Share of the latest clock of a tour that is granted on every comparison of times: 16 times what `float32` resolves at
+a clock that is as late, and published routes are tight."""
 
 
 class Figures(struct.PyTreeNode):
@@ -19,6 +22,7 @@ class Figures(struct.PyTreeNode):
 
     extent: jax.Array  # `f32[]`, the largest |x - x0| or |y - y0| of a node that is no padding, from the depot
     horizon: jax.Array  # `f32[]`, the depot's deadline; the largest finite one if it has none; else the longest tour
+    slack: jax.Array  # `f32[]`, time that is granted on every comparison
     capacity: jax.Array  # `f32[]`, of the largest vehicle
     num_requests: jax.Array  # `f32[]`, without padding; at least 1
     num_vehicles: jax.Array  # `f32[]`, without padding; at least 1
@@ -27,11 +31,6 @@ class Figures(struct.PyTreeNode):
     deadline: jax.Array  # `f32[N+1]`, likewise
     street_span: jax.Array | None = None  # `f32[]`, mean length of streets for straight ways as long as `extent`; None
     street_pace: jax.Array | None = None  # `f32[]`, mean time along them; both None without streets
-
-    @property
-    def slack(self) -> jax.Array:
-        """`f32[]`, time that is granted on every comparison."""
-        return SLACK * self.horizon
 
     @property
     def span(self) -> jax.Array:
@@ -61,6 +60,7 @@ def figures_of(instance: Instance, *, tighten: bool = False) -> Figures:
     return Figures(
         extent=unit_of(extent),
         horizon=unit_of(horizon),
+        slack=SLACK * jnp.minimum(unit_of(horizon), all_served(instance)),
         capacity=jnp.maximum(instance.capacity.max(), 1).astype(jnp.float32),
         num_requests=jnp.maximum(jnp.sum(instance.demand > 0, dtype=jnp.float32), 1.0),
         num_vehicles=jnp.maximum(jnp.sum(instance.capacity > 0, dtype=jnp.float32), 1.0),
@@ -70,6 +70,23 @@ def figures_of(instance: Instance, *, tighten: bool = False) -> Figures:
         street_span=span,
         street_pace=pace,
     )
+
+
+def all_served(instance: Instance) -> Any:
+    """`f[]`, a clock by which a vehicle that serves all requests in any order, as early as possible, is home.
+
+    Of NumPy or JAX arrays, without leading axes. No tour of use ends later, however late the depot closes.
+    """
+    is_real = (np.arange(instance.num_nodes + 1) == 0) | (instance.demand != 0)
+    if instance.travel_time is None:
+        gap = instance.locs - instance.locs[0]
+        way_out = way_home = (gap * gap).sum(axis=1) ** 0.5 / instance.vehicle_speed
+    else:
+        way_out, way_home = instance.travel_time[0], instance.travel_time[:, 0]
+    # No way takes longer than that by way of the depot.
+    longest = (way_out * is_real).max() + (way_home * is_real).max() + 0.5 * instance.round_travel_time
+    opens, service = abs(instance.earliest * is_real).max(), (instance.service_time * is_real).sum()
+    return opens + service + is_real.sum() * longest
 
 
 def _street_figures(

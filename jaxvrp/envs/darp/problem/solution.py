@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jaxvrp.envs.darp.problem.figures import SLACK
+from jaxvrp.envs.darp.problem.figures import SLACK, all_served
 from jaxvrp.envs.darp.problem.instance import SCHEMA, Instance, name_of, street_lengths
 from jaxvrp.io.arrays import schema_of
 from jaxvrp.io.violations import PlanReport, violations_of
@@ -32,7 +32,8 @@ CONSTRAINTS = (
 """What is checked, in the order of a report."""
 
 TOLERANCE = 2e-7
-"""Share of the time that the depot is open by which limits may be exceeded: published coordinates are rounded."""
+"""Share of the time that the depot is open, or that serving everybody takes at most, by which limits may be exceeded:
+published coordinates are rounded."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,8 +155,7 @@ def solution_report(
     if np.ndim(instance.demand) != 1:
         raise ValueError(f"demand has shape {np.shape(instance.demand)}; give one instance of the batch at a time")
     tolerance = tolerance_of(instance) if tolerance is None else tolerance
-    fields = {name: np.asarray(getattr(instance, name)) for name in schema_of(SCHEMA, instance)}
-    instance = Instance(**{name: value.astype(np.float64) for name, value in fields.items()})
+    instance = _in_float64(instance)
     found: dict[str, list[int]] = {name: [] for name in CONSTRAINTS}
     routes, place = _visits(instance, actions_to_routes(actions), found)
     if found["unserved"] and routes and routes[-1] and np.asarray(actions)[-1] != 0:
@@ -194,12 +194,16 @@ def solution_report(
 
 def tolerance_of(instance: Instance) -> float:
     """By how much plans for one problem may exceed limits, in its time units: more if its times are `float32`."""
-    opening, closing = float(instance.earliest[0]), float(instance.deadline[0])
-    ends = np.asarray(instance.deadline, np.float64)
-    last = closing if np.isfinite(closing) else ends[np.isfinite(ends)].max(initial=opening)
-    limits = [last - opening, float(instance.max_route_duration), float(instance.max_ride_time)]
-    span = next((limit for limit in limits if 0 < limit < np.inf), 0.0)
-    return span * (SLACK if np.asarray(instance.locs).dtype == np.float32 else TOLERANCE)
+    share = SLACK if np.asarray(instance.locs).dtype == np.float32 else TOLERANCE
+    instance = _in_float64(instance)
+    opening = instance.earliest[0]
+    busy = all_served(instance.replace(earliest=instance.earliest - opening))
+    return float(share * min(instance.deadline[0] - opening, busy))
+
+
+def _in_float64(instance: Instance) -> Instance:
+    fields = {name: np.asarray(getattr(instance, name)) for name in schema_of(SCHEMA, instance)}
+    return Instance(**{name: value.astype(np.float64) for name, value in fields.items()})
 
 
 Place = dict[int, tuple[int, int]]

@@ -164,6 +164,21 @@ def test_published_optima_are_played_under_the_mask(published, lookahead):
     np.testing.assert_allclose(state.total_distance, [solution.cost for solution in published], 1e-5)
 
 
+@pytest.mark.parametrize("limits", [False, True])
+@pytest.mark.parametrize("closes", [50.0, 1e7, 1e9, np.inf])
+def test_a_depot_that_closes_late_opens_no_window(closes, limits):
+    """A drive of 3 to windows that end at 3, a bit sooner, and 0.01 sooner: the second is float32's error."""
+    env = jaxvrp.make("darp", num_nodes=6, num_agents=1, limits=limits, tighten=False)
+    instance = make_instance(
+        [[0, 0], [3, 0], [4, 0], [0, 3], [0, 4], [-3, 0], [-4, 0]],
+        [0, *[1, -1] * 3],
+        [closes, 3, closes, 3 - 1e-6, closes, 3 - 0.01, closes],
+        capacity=[1],
+        max_ride_time=30,
+    )
+    assert env.action_mask(env.init_state(instance))["vehicle"][0].tolist() == [False, True, False, True] + [False] * 3
+
+
 def test_a_fleet_of_different_vehicles_is_driven_in_order():
     env = jaxvrp.make("darp", num_nodes=4, num_agents=2, vehicle_capacity=(1, 3))
     instance = make_instance(

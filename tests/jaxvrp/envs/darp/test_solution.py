@@ -175,3 +175,18 @@ def test_a_pickup_may_be_so_late_that_its_own_drop_off_is_late_too():
     )
     report = solution_report(instance, [1, 2, 3, 5, 4, 6, 0], strict=True, tolerance=0)
     np.testing.assert_array_equal(report.service_start[1:], [0, 0, 15, 20, 15, 20])
+
+
+@pytest.mark.parametrize("closes", [1e5, 1e7, 1e9, 1e11, np.inf])
+@pytest.mark.parametrize("convert", [lambda instance: instance, as_float32])
+def test_a_depot_that_closes_late_forgives_nobody_who_is_late(closes, convert):
+    """Node 3 is reached at 3. Sums in float32 are as exact as the clocks of the tour, and pass."""
+    for late, found in ((0.01, {"windows": (1, 3)}), (1e-6, {}), (-0.01, {})):
+        instance = on_a_line(deadline=[closes, closes, closes, 3 - late, closes], max_ride_time=1e6)
+        assert broken(solution_report(convert(instance), GOOD)) == found
+
+
+def test_the_tolerance_of_a_clock_that_begins_late_is_of_what_happens_after():
+    begin = 1.7e9
+    instance = on_a_line(earliest=[begin] * 5, deadline=[1e10, 1e10, 1e10, begin + 2.99, 1e10])
+    assert broken(solution_report(instance, GOOD)) == {"windows": (1, 3)}
