@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ from flax import struct
 from numpy.typing import ArrayLike
 
 from jaxvrp.actor import Actor, Carry
-from jaxvrp.environment import Environment, Instance, State, TimeStep, unpaid_timestep
+from jaxvrp.environment import Environment, Instance, State, TimeStep, arrive, unpaid_timestep
 from jaxvrp.spaces import ByRole
 
 
@@ -133,12 +134,18 @@ def record_rows(
     return _from_steps(env, kept(instances), kept((start.state, start.timestep)), steps)
 
 
-@jax.jit
-def follow(env: Environment, instance: Instance, actions: ByRole) -> Episode:
-    """The episode with these actions, `{role: [T, agents, ...]}`."""
+@functools.partial(jax.jit, static_argnames="by_mask")
+def follow(env: Environment, instance: Instance, actions: ByRole, *, by_mask: bool = True) -> Episode:
+    """The episode with these actions, `{role: [T, agents, ...]}`; without `by_mask`, forbidden ones are executed, too.
+
+    Then `env.transition` must have a meaning for each action.
+    """
 
     def advance(state: State, action: ByRole) -> tuple[State, tuple[ByRole, State, TimeStep]]:
-        state, timestep = env.step(state, action)
+        if by_mask:
+            state, timestep = env.step(state, action)
+        else:
+            state, timestep = arrive(env, state, env.transition(state, action, jnp.zeros((), jnp.int32)))
         return state, (action, state, timestep)
 
     start = env.reset_to(instance)

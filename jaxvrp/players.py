@@ -46,11 +46,13 @@ class SearchedAll(NamedTuple):
         seconds: since it began, without compilation.
         cost: `f32[B]`, of the episodes.
         actions: of episodes from their beginning, `{role: [B, T, agents, ...]}`.
+        episode: makes the episode of a problem, by its row, if playing `actions` does not lead to it; else None.
     """
 
     seconds: float
     cost: np.ndarray
     actions: dict[str, np.ndarray]
+    episode: Callable[[int], Episode] | None = None
 
 
 SearchAll = Callable[[Any, Any, jax.Array, float], Iterator[SearchedAll]]

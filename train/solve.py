@@ -255,7 +255,7 @@ def solved_together(
     for row, problem in enumerate(problems):
         instance, actions = jax.tree.map(lambda leaf, row=row: leaf[row], (batch.instance, best.actions))
         of_row = Searched(best.seconds, float(best.cost[row]), actions)
-        episode = follow(batch.env, instance, actions)
+        episode = best.episode(row) if best.episode else follow(batch.env, instance, actions)
         of_problem = dataclasses.replace(batch, problem=problem)
         solutions.append(solution_of(of_problem, method, of_row, float(found[row]), episode, interrupted=interrupted))
     return solutions

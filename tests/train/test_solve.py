@@ -18,7 +18,7 @@ import pytest
 import jaxvrp
 from jaxvrp import registry, toolbox
 from jaxvrp.envs import pcb, tsp_drone
-from jaxvrp.envs.darp import generate_dataset, save, solution_report
+from jaxvrp.envs.darp import generate_dataset, make_instance, save, solution_report
 from jaxvrp.envs.darp.baselines import timed_search
 from jaxvrp.envs.darp.problem.cordeau import from_cordeau_index
 from jaxvrp.envs.pcb.baselines import random_legal
@@ -68,6 +68,33 @@ def test_the_plan_is_what_was_found_and_keeps_all_constraints(found, instance):
     assert report.feasible and solution.plan["feasible"]
     np.testing.assert_allclose(solution.cost, report.cost, rtol=1e-5)
     assert solution.plan["not_served"] == [] and solution.plan["violations"] == {}
+
+
+LINE = {"locs": [[0, 0], [1, 0], [3, 0], [2, 0], [4, 0]], "demand": [0, 2, -2, 1, -1], "deadline": [100] * 5}
+STAYING = {
+    # The second passenger would ride too long, but could be picked up.
+    "a request is left": ({"locs": [[0, 0], [1, 0], [2, 0], [3, 0], [9, 0]], "capacity": [2, 2]}, [[1, 3]], [2]),
+    # It could serve the second request; both in one tour are shorter.
+    "the first vehicle is small": ({"capacity": [1, 3]}, [[], [1, 2, 3, 4]], []),
+    "the first vehicle is padding": ({"capacity": [0, 3]}, [[], [1, 2, 3, 4]], []),
+}
+
+
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize(("values", "routes", "not_served"), STAYING.values(), ids=STAYING)
+def test_the_plan_of_the_search_is_written_where_a_vehicle_stays_at_the_depot(
+    values, routes, not_served, together, tmp_path
+):
+    """Also where the mask would send it out; and it costs what is said."""
+    problem = make_instance(**LINE | values, max_ride_time=2)
+    save(path := tmp_path / "staying.npz", problem)
+    solution = solve.solve_all([path] * 2, seconds=0.1)[1] if together else solve.solve(path, seconds=0.1)
+    assert (solution.plan["routes"], solution.plan["not_served"]) == (routes, not_served)
+    assert set(solution.plan["violations"]) == ({"unserved"} if not_served else set())
+    actions = [node for route in routes for node in [*from_cordeau_index(route, 2), 0]]
+    left = 2 * len(not_served) * float(solution.problem.env.penalty_unvisited)
+    np.testing.assert_allclose(solution.cost, solution_report(problem, actions).cost + left, rtol=1e-6)
+    solution.write(tmp_path / "plan.html")
 
 
 def test_the_time_of_the_best_plan_is_not_that_of_the_last_look_at_the_clock(found, capsys):

@@ -13,6 +13,7 @@ import numpy as np
 from jaxvrp.envs.darp.baselines import search
 from jaxvrp.envs.darp.env import ROLE, Darp
 from jaxvrp.envs.darp.problem.instance import Instance
+from jaxvrp.episodes import Episode, follow
 from jaxvrp.players import Searched, SearchedAll
 from jaxvrp.search.annealing import Cycle
 from jaxvrp.search.loop import anytime
@@ -107,10 +108,30 @@ def search_episode(env: Darp, instance: Instance, key: jax.Array, stop: Stop | f
         limits=env.limits,
         penalty=float(env.penalty_unvisited),
     ):
-        yield Searched(found.seconds, float(found.cost[0]), {ROLE: found.actions[ROLE][0]})
+        actions = found.actions[ROLE][0]
+        episode = functools.partial(driven, env, instance, actions)
+        yield Searched(found.seconds, float(found.cost[0]), {ROLE: actions}, episode)
 
 
 def search_all(env: Darp, instances: Instance, key: jax.Array, stop: Stop | float) -> Iterator[SearchedAll]:
     """Plan an episode of each instance of a batch `[B]`; see `jaxvrp.toolbox.SearchAll`."""
     tries = int(np.clip(LANES // len(instances.demand), 1, TRIES))
-    return search_for(instances, key, stop, tries=tries, limits=env.limits, penalty=float(env.penalty_unvisited))
+    for found in search_for(instances, key, stop, tries=tries, limits=env.limits, penalty=float(env.penalty_unvisited)):
+
+        def episode(row: int, plans: np.ndarray = found.actions[ROLE]) -> Episode:
+            return driven(env, jax.tree.map(lambda leaf: leaf[row], instances), plans[row])
+
+        yield found._replace(episode=episode)
+
+
+def driven(env: Darp, instance: Instance, plan: np.ndarray) -> Episode:
+    """The episode of a plan, `i32[N+V, 1]`, as it is: a vehicle may stay at the depot, which the mask forbids while it
+    could pick somebody up, even if that passenger could not be brought home in time.
+
+    The plan has a 0 for each padded vehicle, too; agents play none.
+    """
+    nodes, capacity = plan[:, 0], np.asarray(instance.capacity)
+    vehicle = np.minimum(np.cumsum(nodes == 0) - (nodes == 0), len(capacity) - 1)
+    played = nodes[(nodes > 0) | (capacity[vehicle] > 0)]
+    actions = np.pad(played, (0, len(nodes) - len(played)))[:, None]
+    return follow(env, instance, {ROLE: actions}, by_mask=False)
