@@ -97,6 +97,16 @@ def test_the_plan_of_the_search_is_written_where_a_vehicle_stays_at_the_depot(
     solution.write(tmp_path / "plan.html")
 
 
+def test_nodes_behind_padding_have_numbers_of_their_own(tmp_path):
+    """Of three requests the second is padding: pickups are 1 and 3, their drop-offs 4 and 6."""
+    places = [[0, 0], [1, 0], [2, 0], [0, 0], [0, 0], [3, 0], [4, 0]]
+    problem = make_instance(places, [0, 1, -1, 0, 0, 1, -1], [100] * 7, capacity=[1])
+    save(path := tmp_path / "padded.npz", problem)
+    solution = solve.solve(path, seconds=0.1)
+    assert solution.plan["routes"] == [[1, 4, 3, 6]] and solution.plan["feasible"]
+    assert solution.problem.problems.recompute(problem, solution.plan)["routes"] == [[1, 4, 3, 6]]
+
+
 def test_the_time_of_the_best_plan_is_not_that_of_the_last_look_at_the_clock(found, capsys):
     """Four requests are solved at once; the search goes on until time is up."""
     solution, shown = found

@@ -117,7 +117,7 @@ class DarpProblems(Problems[Instance]):
 
         Nodes have the numbers of published files: n requests are picked up at 1 to n, and dropped off at n + 1 to 2n.
         """
-        requests = int((problem.demand > 0).sum())
+        requests = _last_request(problem)
 
         def published(node: int) -> int:
             return int(to_cordeau_index(node, requests))
@@ -160,7 +160,7 @@ class DarpProblems(Problems[Instance]):
 
     def recompute(self, problem: Instance, plan: Mapping[str, Any]) -> dict[str, Any]:
         """Routes, distance, and how many nodes are not visited."""
-        requests = int((problem.demand > 0).sum())
+        requests = _last_request(problem)
         object_with(routes=list_of(list_of(whole_number(2 * requests + 1, least=1))))(plan, "plan")
         routes = [from_cordeau_index(route, requests).tolist() for route in plan["routes"]]
         actions = routes_to_actions(routes, problem.num_agents)
@@ -171,6 +171,11 @@ class DarpProblems(Problems[Instance]):
         if broken:
             raise ValueError(f"it breaks {', '.join(broken)}")
         return {"routes": plan["routes"], "distance": report.cost, UNSERVED: report.violations[UNSERVED].count}
+
+
+def _last_request(problem: Instance) -> int:
+    """The number of the last request that is no padding."""
+    return int(np.flatnonzero(problem.demand > 0).max(initial=0) + 1) // 2
 
 
 def _bare(problem: Instance) -> Instance:
