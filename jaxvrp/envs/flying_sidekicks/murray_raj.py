@@ -79,6 +79,8 @@ class _Places:
         rows = np.array([[line.real("a number", word) for word in line.separated(6)] for line in lines])
         for node, (line, row) in enumerate(zip(lines, rows, strict=True)):
             line.expect(row[0] == node and row[1] == min(node, 1), f"node {node}, of type {min(node, 1)}")
+            for name, degrees, most in zip(("latitude", "longitude"), row[2:4], (90, 180), strict=True):
+                line.expect(abs(degrees) <= most, f"a {name} from -{most} to {most}, found {degrees:g}")
         latitude, longitude = np.radians(rows[:, 2:4]).T
         self.metres, self.pounds = _metres(latitude, longitude), rows[:, 5]
         east = (longitude - longitude[0]) * math.cos(latitude[0])

@@ -190,11 +190,14 @@ def _read_board(reader: _Reader) -> Netlist:
 
 def _read_nodes(reader: _Reader) -> Nodes:
     nodes: Nodes = {}
+    names: set[str] = set()
     opening = reader.mark("nodes begin")
     for line in reader.rows("nodes"):
         row = _row(line, NODE)
         line.expect(len(nodes) < MOST["components"], f"at most {MOST['components']} components", "give a smaller board")
         line.expect(row["id"] not in nodes, f"a new id, found {row['id']} again", "renumber it")
+        line.expect(row["name"] not in names, f"a new name, found {row['name']!r} again", "rename it")
+        names.add(row["name"])
         for name in ("size_x", "size_y"):
             line.expect(row[name] >= 0, f"{name} of at least 0, found {row[name]}")
         line.expect(row["locked"] in (0, 1), f"locked 0 or 1, found {row['locked']}")
@@ -341,6 +344,7 @@ def _check_writable(netlist: Netlist, where: str) -> None:
         "pins without a net": (board.pin_net < 0).any(),
         "nets with a single pin": (degrees < 2).any(),
         "pins that are not ordered by component and pad index": any(b <= a for a, b in itertools.pairwise(pins)),
+        "components with the same name": len({part.name for part in netlist.components}) < board.num_components,
         "components or nets with the same id": any(len(set(group)) < len(group) for group in ids),
         "known targets of 1000000 or more": (np.isfinite(targets) & (targets >= UNKNOWN)).any(),
         "line breaks or outer spaces in names": not all(map(_is_plain, names)),

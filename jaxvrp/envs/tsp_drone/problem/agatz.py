@@ -56,6 +56,7 @@ def read_agatz(path: str | os.PathLike) -> Instance:
         limit = words[0].upper()
         line.expect(len(words) == 2 and limit in ("#MAXFLY", "#NOVISIT"), "'#MAXFLY distance' or '#NOVISIT node'")
         if limit == "#MAXFLY":
+            line.expect(np.isinf(max_flight), "#MAXFLY once, found it again", "remove one of the two")
             max_flight = line.real("#MAXFLY", words[1])
             line.expect(max_flight > 0, f"a distance above 0 for #MAXFLY, found {words[1]!r}")
         else:

@@ -536,6 +536,16 @@ def test_a_folder_of_too_many_nodes_is_refused_before_tables_are_made(tmp_path):
         read_murray_raj(tmp_path, tmp_path / "tbl_vehicles_101.csv", num_drones=1)
 
 
+@pytest.mark.parametrize(
+    ("place", "says"),
+    [("142.9,-122", "a latitude from -90 to 90, found 142.9"), ("47,-182", "a longitude from -180 to 180, found -182")],
+)
+def test_a_place_that_is_not_on_earth_is_refused(place, says, tmp_path):
+    (tmp_path / "tbl_locations.csv").write_text(f"0,0,47,-122,0,1\n1,1,{place},0,1\n")
+    with pytest.raises(ValueError, match=f"line 2: expected {says}"):
+        read_murray_raj(tmp_path, tmp_path / "tbl_vehicles_101.csv", num_drones=1)
+
+
 def test_a_published_file_is_solved(murray_raj, tmp_path):
     file = murray_raj / "20170608T121944818056" / "tbl_locations.csv"
     row = row_of("tbl_vehicles_101.csv", 2, battery=True)

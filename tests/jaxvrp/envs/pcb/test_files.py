@@ -162,6 +162,7 @@ BROKEN = {
     "open quote": (edited(9, '"U1"', '"U1'), "line 9: expected fields between commas ("),
     "letter id": (edited(9, "3", "x"), "line 9: expected a number below 1000000000000 for id, found 'x'; correct"),
     "same id": (edited(10, "5", "3"), "line 10: expected a new id, found 3 again"),
+    "same name": (edited(10, "R1", "U1"), "line 10: expected a new name, found 'U1' again; rename it"),
     "no size": (edited(10, "2.0", "wide"), "line 10: expected a number below 1000000000000 for size_x, found 'wide'"),
     "negative size": (edited(10, "2.0", "-2.0"), "line 10: expected size_x of at least 0, found -2.0"),
     "no place": (edited(10, "103.7", "nan"), "line 10: expected a number below 1000000000000 for pos_x, found 'nan'"),
@@ -193,7 +194,7 @@ def test_a_broken_file_is_named_with_line_expectation_and_remedy(write, content,
 
 def test_a_board_whose_tables_no_memory_holds_is_refused_as_it_is_read(write):
     part, edge = (TWO_PARTS.splitlines()[row] for row in (9, 17))
-    parts = "\n".join(f"{number}{part.strip()[1:]}" for number in range(6, 10_006))
+    parts = "\n".join(f"{number}{part.strip()[1:]}".replace("R1", f"R{number}") for number in range(6, 10_006))
     with pytest.raises(ValueError, match=r"line 10009: expected at most 10000 components; give a smaller board$"):
         read_pcb(write(edited(10, part, f"{part}\n{parts}")))
     pads = "\n".join(f"5,0{edge.strip()[3:]}".replace("3,0,1,", f"3,{number},1,") for number in range(10, 10_010))
@@ -343,6 +344,9 @@ UNWRITABLE = {
     "pins without a net": lambda n: make_netlist(pad(n.board, 5, 13, 6)),
     "nets with a single pin": changed(pin_net=np.array([0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 4, 5], np.int32)),
     "pins that are not ordered": lambda n: dataclasses.replace(n, pins=(Pin(0, "1"),) * 12),
+    "components with the same name": lambda n: dataclasses.replace(
+        n, components=(dataclasses.replace(n.components[0], name=n.components[1].name), *n.components[1:])
+    ),
     "components or nets with the same id": lambda n: dataclasses.replace(n, nets=(Net(1, "GND"),) * 6),
     "known targets of 1000000 or more": changed(target_hpwl=np.full(5, 2e6)),
     "line breaks or outer spaces in names": lambda n: dataclasses.replace(n, source="two\nlines"),

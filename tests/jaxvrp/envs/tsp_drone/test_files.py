@@ -89,6 +89,7 @@ def test_published_instances_come_back(agatz_folder, tmp_path, assert_same):
     [
         (("#MAXFLY 6.5", "#MAXFLY"), "line 1: expected '#MAXFLY distance' or '#NOVISIT node'"),
         (("#MAXFLY 6.5", "#MAXFLY -1"), "line 1: expected a distance above 0 for #MAXFLY, found '-1'"),
+        (("#NOVISIT 2", "#MAXFLY 7"), "line 2: expected #MAXFLY once, found it again; remove one of the two"),
         (("#NOVISIT 2", "#NOVISIT 3"), "line 2: expected a customer from 1 to 2 for #NOVISIT, found 3"),
         (("1.0\n", "fast\n"), "line 4: expected a number below 1000000000000 for the truck's time for a unit"),
         (("0.5\n", "0\n"), "line 6: expected a number above 0 for the drone's time for a unit"),
