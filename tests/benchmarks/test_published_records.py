@@ -44,9 +44,15 @@ def test_the_folder_of_checkers_runs_by_itself(line):
 
     assert run().stdout == "one: 12.000000\n"
     plans["records"][0]["cost"] = 11.9
-    assert (done := run()).returncode == 1 and done.stderr == "one: stated 11.9, recomputed 12.0\n"
+    assert (done := run()).returncode == 1 and done.stderr == f"{record}: one: stated 11.9, recomputed 12.0\n"
+    plans["records"][0]["cost"] = float("nan")
+    assert (done := run()).returncode == 1 and done.stderr == f"{record}: one: stated nan, recomputed 12.0\n"
+    del plans["records"][0]["cost"]
+    assert (done := run()).returncode == 1 and done.stderr == f"{record} cannot be read: KeyError: 'cost'\n"
+    plans["records"] = []
+    assert (done := run()).returncode == 1 and done.stderr == f"{record}: it has no plans\n"
     plans["environment"] = "os"
-    assert (done := run()).returncode == 1 and done.stderr.startswith("there is no checker of 'os', only of darp, ")
+    assert (done := run()).returncode == 1 and f"{record}: there is no checker of 'os', only of darp, " in done.stderr
 
 
 def entry(file, plan, row=None, **rules):
@@ -82,6 +88,8 @@ def test_a_plan_of_truck_and_drone_by_hand(line):
         ("0-2^1 2-0 0-3 3-0^4", "0 is served already"),
         ("0-1^1 1-2 2-3 3-0^4", "they meet at the drone's customer"),
         ("0-9^1", "there is no such node"),
+        ("0", "'0' is no operation"),
+        ("0-x", "'0-x' is no operation"),
     ],
 )
 def test_a_wrong_plan_of_truck_and_drone_is_refused(line, plan, says):
@@ -135,6 +143,9 @@ def test_a_tandem_by_hand(tmp_path):
     assert cost == pytest.approx(truck * 14 + drone * 10)
     refuses(truck_drone_tours, tmp_path, entry("kuo.csv", "0-1 1-0"), "not served: [2]")
     refuses(truck_drone_tours, tmp_path, entry("kuo.csv", "0-2-0^1"), "1 is too heavy")
+    refuses(truck_drone_tours, tmp_path, entry("kuo.csv", "0-1-0-2-0"), "the depot lies within an operation")
+    refuses(truck_drone_tours, tmp_path, entry("kuo.csv", "0-1-0^3"), "0-1-0^3: there is no such node")
+    refuses(truck_drone_tours, tmp_path, entry("kuo.csv", "0-1 1-"), "'1-' is no operation")
     (tmp_path / "kuo.csv").write_text(KUO.replace("60,480", "0,5"))
     refuses(truck_drone_tours, tmp_path, entry("kuo.csv", "0-1 1-2 2-0"), "service of 2 begins at")
 
@@ -147,6 +158,7 @@ def test_riders_by_hand(tmp_path):
     refuses(darp, tmp_path, entry("two.txt", "1 2 3 4"), "too full: [1, 2, 3, 4]")
     refuses(darp, tmp_path, entry("two.txt", "3 1 2 4"), "1 is not dropped off after its pickup")
     refuses(darp, tmp_path, entry("two.txt", "1 3"), "a stop is missing")
+    refuses(darp, tmp_path, entry("two.txt", "1 x"), "a stop is no number")
     (tmp_path / "two.txt").write_text("\n".join([*rows, "4 0 4 1 -1 0 15\n"]))
     refuses(darp, tmp_path, entry("two.txt", "1 3 2 4"), "late: [1, 3, 2, 4]")
 
@@ -172,9 +184,15 @@ def test_sidekicks_by_hand(tmp_path):
         ("D1 S D0", "not served: [2]"),
         ("L1:0 D2 R1:0 S D0", "1 is too heavy"),
         ("L2:0 R2:0 D1 S D0", "drone 0 is not back"),
+        ("L2:1 D1 R2:1 S D0", "L2:1: there is no such node or drone"),
+        ("D3 S D0", "D3: there is no such node or drone"),
+        ("L2 D1 S D0", "'L2' is no task"),
     ):
         refuses(flying_sidekicks, tmp_path, {**plan, "plan": tasks}, says)
     assert flying_sidekicks.cost_of(tmp_path, {**plan, "rules": {**rules, "battery": True}}) > 0
+    # 335 s of flight are within 350, not with 60 s of service.
+    (tmp_path / "vehicles.csv").write_text((tmp_path / "vehicles.csv").read_text().replace("10,20,5", "10,11,5"))
+    refuses(flying_sidekicks, tmp_path, plan, "the flight to 2 takes 394.")
 
 
 def test_a_record_says_what_its_plans_cost(line, monkeypatch, capsys):

@@ -70,6 +70,7 @@ def test_benchmarks_that_are_listed_are_the_programs_that_there_are():
     files = {path for path in paths if "\ndef main(" in path.read_text()}
     programs = {path.parent.name if path.stem == "__main__" else path.stem for path in files}
     assert set(names.programs("benchmarks")) == programs
+    assert list(names.programs("benchmarks/records")) == ["check", "run", "sets"]  # checkers run without jaxvrp
 
 
 def test_scenarios_say_what_they_are():

@@ -54,7 +54,9 @@ def cost_of(data, entry):
     places = places[: len(places) - (len(places) % 2 == 0)]  # some files repeat the depot at the end
     count = (len(places) - 1) // 2
     way = np.hypot(*(places[:, None, axis] - places[:, axis] for axis in (1, 2)))
-    routes = [[int(stop) for stop in route.split()] for route in entry["plan"].split(" / ")]
+    texts = [route.split() for route in entry["plan"].split(" / ")]
+    must(all(stop.isdecimal() for route in texts for stop in route), "a stop is no number")
+    routes = [[int(stop) for stop in route] for route in texts]
     visited = sorted(stop for route in routes for stop in route)
     must(visited == list(range(1, 2 * count + 1)), "a stop is missing, unknown, or there twice")
     must(len(routes) <= vehicles, f"{len(routes)} vehicles")

@@ -3,7 +3,8 @@
 A plan is a text of the driver's tasks in their order: `D3` drives to node 3, `S` serves there, `L5:0` launches drone 0
 to customer 5, `R5:0` takes it in again. Node 0 is the depot. Everything happens as early as possible, but for one
 thing: the last launch at a stop before the truck waits there for a drone is held back by that wait, as far as its own
-drone would hover for the truck otherwise. A battery drains by the paper's model of power, also while a drone hovers.
+drone would hover for the truck otherwise. A battery drains by the paper's model of power, also while a drone hovers; a
+fixed endurance limits flight, service and hovering.
 """
 
 import csv
@@ -49,6 +50,7 @@ class Drone:
         self.time, self.pounds, self.battery = self.up + self.along + self.down, pounds, battery
         self.endurance = joule if battery else FIXED[int(joule)]
         self.hover = watt(0.0, 0.0, 0.0) if battery else 1.0
+        self.serving = 0.0 if battery else self.service
 
     def used(self, start, end, pounds):
         """By a flight with a parcel of so many pounds."""
@@ -92,18 +94,22 @@ class Check:
 
     def follow(self, task):
         """The driver's next task."""
-        kind, node, drone = re.fullmatch(r"([DSLR])(\d*):?(\d*)", task).groups()
+        found = re.fullmatch(r"(D)(\d+)|(S)|([LR])(\d+):(\d+)", task)
+        self.must(found, f"{task!r} is no task")
+        kind, *numbers = (word for word in found.groups() if word)
+        node, drone = (*map(int, numbers), 0, 0)[:2]
+        self.must(node < len(self.roads) and drone < len(self.drones), f"{task}: there is no such node or drone")
         self.must(not self.home or kind == "R", f"{task} after the way home")
         if kind == "D":
-            self.drive(int(node))
+            self.drive(node)
         elif kind == "S":
             self.must(self.here not in self.served, f"{self.here} is served twice")
             self.served.add(self.here)
             self.clock += self.service
         elif kind == "L":
-            self.launch(int(node), int(drone))
+            self.launch(node, drone)
         else:
-            self.recover(int(node), int(drone))
+            self.recover(node, drone)
 
     def drive(self, node):
         """The truck goes to a node."""
@@ -121,7 +127,7 @@ class Check:
         self.served.add(node)
         self.clock += drone.launch
         leave = self.clock + drone.time[self.here, node] + drone.service
-        used = drone.used(self.here, node, drone.pounds[node])
+        used = drone.used(self.here, node, drone.pounds[node]) + drone.serving
         self.last = self.away[number] = {"node": node, "stop": self.stop, "leave": leave, "used": used, "held": 0.0}
 
     def recover(self, node, number):

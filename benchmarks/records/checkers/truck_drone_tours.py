@@ -7,6 +7,7 @@ serves, launches the drone (a minute), but not before it can serve on arrival, a
 """
 
 import itertools
+import re
 
 import numpy as np
 
@@ -42,9 +43,13 @@ class Check:
 
     def tour(self, text):
         """A tandem's tour, from the depot and back."""
+        for word in text.split():
+            self.must(re.fullmatch(r"\d+(-\d+)+(\^\d+)?", word), f"{word!r} is no operation")
+            self.must(max(map(int, re.findall(r"\d+", word))) < len(self.demand), f"{word}: there is no such node")
         place, clock, self.load, self.by_truck = 0, self.opens[0], 0.0, 0
         for number, (way, customer) in enumerate(operations_of(text)):
-            self.must(len(way) >= 2 and way[0] == place, f"{way} does not begin at {place}")
+            self.must(way[0] == place, f"{way} does not begin at {place}")
+            self.must(0 not in way[1:-1], "the depot lies within an operation")
             self.must(number == 0 or place != 0, "the tour goes on after it came home")
             clock, place = self.operation(way, customer, clock), way[-1]
         self.must(place == 0, "a tour does not come home")
@@ -72,12 +77,11 @@ class Check:
             if node != 0:
                 clock = self.serve(node, clock)
                 self.by_truck += 1
-            self.must(node != 0 or node == end, "the depot lies within an operation")
         return clock
 
     def serve(self, node, arrival):
         """When a customer is served."""
-        self.must(0 < node < len(self.demand) and node not in self.served, f"{node} is served twice, or unknown")
+        self.must(node not in self.served, f"{node} is served twice")
         self.served.add(node)
         self.load += self.demand[node]
         begin = max(arrival, self.opens[node])

@@ -78,6 +78,8 @@ def read(data, entry):
 def operations_of(plan):
     """`[([0, 3, 5], 8), ...]`: the truck's way and the drone's customer, None where it rides along."""
     for text in plan.split():
+        if not re.fullmatch(r"\d+(-\d+)+(\^\d+)?", text):
+            raise ValueError(f"{text!r} is no operation")
         way, _, customer = text.partition("^")
         yield [int(node) for node in way.split("-")], int(customer) if customer else None
 
@@ -103,7 +105,7 @@ def cost_of(data, entry):
 
     for way, customer in operations_of(entry["plan"]):
         must({*way, customer} - {None} <= nodes, "there is no such node")
-        must(len(way) >= 2 and way[0] == place, f"both are at {place}")
+        must(way[0] == place, f"both are at {place}")
         must(all(here != there for here, there in pairwise(way[1:])), "a place stands there twice")
         place = way[-1]
         if customer is not None:
