@@ -19,8 +19,8 @@ from jaxvrp.io.limits import LARGEST
 from jaxvrp.io.messages import printable
 from jaxvrp.io.whole_files import LARGEST_TEXT, UnreadableError, decode_text, read_bytes
 
-LONGEST_LINE = 10_000
-"""Characters; the `csv` module takes fields of up to 131 072."""
+LONGEST_LINE = 131_072
+"""Characters, as many as the `csv` module takes of a field."""
 
 MOST_LINES = 100_000
 """Of a file."""

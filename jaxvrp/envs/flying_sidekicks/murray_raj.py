@@ -107,6 +107,8 @@ class _Set:
         """With so many of the drones."""
         wanted = f"lines of {num_drones} drones below this one, found {len(self.lines)}"
         self.truck.expect(len(self.lines) >= num_drones, wanted)
+        if num_drones < 1:
+            raise ValueError(f"num_drones is {num_drones}; it must be at least 1")
         places, drones, flights = self.places, self.drones[:num_drones], self.flights[:num_drones]
         service = np.full(len(places.locs), self.truck.real("service time", self.truck.fields(VEHICLE)["service time"]))
         service[0] = 0.0

@@ -135,8 +135,8 @@ def test_a_missing_file_stays_an_operating_system_error(tmp_path):
 
 
 def test_a_line_without_end_is_refused(file):
-    path = file(b"short\n" + b"x" * 10_000 + b"\n" + b"y" * 10_001)
-    assert refused(read_lines, path, "a list") == f"{path}, line 3: expected at most 10000 characters; give a list"
+    path = file(b"short\n" + b"x" * 131_072 + b"\n" + b"y" * 131_073)
+    assert refused(read_lines, path, "a list") == f"{path}, line 3: expected at most 131072 characters; give a list"
 
 
 @pytest.mark.skipif(not Path("/dev/zero").exists(), reason="there is no file without end here")

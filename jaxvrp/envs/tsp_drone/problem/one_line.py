@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxvrp.envs.truck_and_drone.instance import Instance
 from jaxvrp.envs.tsp_drone.problem.instance import make_instance
-from jaxvrp.io.text_lines import read_lines
+from jaxvrp.io.text_lines import LONGEST_LINE, read_lines
 from jaxvrp.io.whole_files import write_text
 
 MOST_OTHERS = 7
@@ -63,4 +63,10 @@ def write_one_line(path: str | os.PathLike, instances: Sequence[Instance]) -> No
                 f"instance {number} has a {others[0]} that the format cannot hold; use jaxvrp.envs.tsp_drone.save"
             )
     rows = [" ".join(repr(float(number)) for number in np.ravel(instance.locs)) for instance in instances]
+    for number, row in enumerate(rows):
+        if len(row) > LONGEST_LINE:
+            raise ValueError(
+                f"instance {number} takes {len(row)} characters, and a line is read up to {LONGEST_LINE}; "
+                "use jaxvrp.envs.tsp_drone.save"
+            )
     write_text(path, "".join(row + "\n" for row in rows))

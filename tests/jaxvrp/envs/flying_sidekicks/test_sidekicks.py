@@ -546,6 +546,12 @@ def test_a_place_that_is_not_on_earth_is_refused(place, says, tmp_path):
         read_murray_raj(tmp_path, tmp_path / "tbl_vehicles_101.csv", num_drones=1)
 
 
+@pytest.mark.parametrize("count", [0, -1])
+def test_there_is_at_least_one_drone(murray_raj, count):
+    with pytest.raises(ValueError, match=f"num_drones is {count}; it must be at least 1"):
+        read_murray_raj(murray_raj / "20170608T121944818056", murray_raj / "tbl_vehicles_101.csv", num_drones=count)
+
+
 def test_a_published_file_is_solved(murray_raj, tmp_path):
     file = murray_raj / "20170608T121944818056" / "tbl_locations.csv"
     row = row_of("tbl_vehicles_101.csv", 2, battery=True)

@@ -136,6 +136,15 @@ def test_instances_in_a_line_come_back(tmp_path, assert_same):
     assert not (tmp_path / "other.txt").exists()
 
 
+def test_lines_are_written_as_long_as_they_are_read(tmp_path, assert_same):
+    large, too_large = (make_instance(np.random.default_rng(0).uniform(0, 100, (n, 2))) for n in (3000, 4000))
+    write_one_line(tmp_path / "lines.txt", [large])
+    assert_same(read_one_line(tmp_path / "lines.txt")[0], large)
+    with pytest.raises(ValueError, match=r"instance 1 takes \d+ characters, and a line is read up to 131072; use "):
+        write_one_line(tmp_path / "other.txt", [large, too_large])
+    assert not (tmp_path / "other.txt").exists()
+
+
 def test_a_text_file_is_told_by_its_content(write):
     """Agatz's format or lines of places; of another one, and of an empty one, the message is as before."""
     assert [instance.num_nodes for instance in PROBLEMS.read(write("1 2 3 4\n5 6 7 8 9 10\n"))] == [2, 3]
