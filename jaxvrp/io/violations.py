@@ -2,9 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
+
+import numpy as np
+
+from jaxvrp.io.messages import shown
+
+
+def node_of(value: Any, place: str) -> int:
+    """A node, or another number, of a plan: a whole number, of NumPy or JAX, too, or a float that is one, 1.0.
+
+    Raises:
+        ValueError: 1.9, true, "1" or the like; one line that names the `place` in the plan.
+    """
+    if isinstance(value, float | np.floating) and value.is_integer():
+        return int(value)
+    with contextlib.suppress(TypeError):
+        if not isinstance(value, bool):
+            return operator.index(value)
+    raise ValueError(f"{place} is {shown(value)}; it must be a whole number")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,7 +15,7 @@ import numpy as np
 
 from jaxvrp.envs.flying_sidekicks.instance import LATENESS, Instance
 from jaxvrp.envs.truck_and_drone.ways import TRUCK, Leg, Service, Wait, Ways
-from jaxvrp.io.violations import PlanReport, violations_of
+from jaxvrp.io.violations import PlanReport, node_of, violations_of
 
 DRIVE, SERVE, LAUNCH, RECOVER = "drive", "serve", "launch", "recover"
 WAIT, FLY, HOVER = "wait", "fly", "hover"
@@ -75,13 +75,16 @@ def flights_report(instance: Instance, tasks: Sequence[Task], *, strict: bool = 
     """Check a plan, see the module.
 
     Raises:
-        ValueError: the instance is a batch; with `strict`, the violated constraints.
+        ValueError: the instance is a batch, or a node or drone is no whole number; with `strict`, the violated
+            constraints.
     """
     if np.ndim(instance.exists) != 1:
         raise ValueError(f"exists has shape {np.shape(instance.exists)}; give one instance of the batch at a time")
     check = _Check(instance)
-    for task in tasks:
-        check.follow(task)
+    for number, (kind, node, drone) in enumerate(tasks):
+        place = f"tasks[{number}]"
+        numbered = None if drone is None else node_of(drone, f"{place}.drone")
+        check.follow(Task(kind, node_of(node, f"{place}.node"), numbered))
     check.close()
     events = tuple(sorted(check.truck + check.drones, key=lambda event: (event.begin, event.end)))
     report = FlightsReport(

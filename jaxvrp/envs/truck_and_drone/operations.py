@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxvrp.envs.truck_and_drone.ways import name_of
+from jaxvrp.io.violations import node_of
 
 STAY_WITH_TRUCK, MEET, FIRST_SERVE = 0, 1, 2
 """Actions of the drone: ride along, or fly on; meet the truck; from here on, fly to serve node 0, 1, ..."""
@@ -29,10 +30,33 @@ def action_names(num_nodes: int) -> dict[str, tuple[str, ...]]:
     return {"drone": ("ride, or fly on", "meet", *(f"fly to {place}" for place in places)), "truck": places}
 
 
+def with_nodes(operations: Sequence[Operation], place: str = "operations") -> list[Operation]:
+    """The same operations with their nodes as `int`.
+
+    Raises:
+        ValueError: one is no whole number; one line that names the place, `operations[2].fly`.
+    """
+
+    def checked(number: int, operation: Operation) -> Operation:
+        (start, end, fly, internal), where = operation, f"{place}[{number}]"
+        return Operation(
+            node_of(start, f"{where}.start"),
+            node_of(end, f"{where}.end"),
+            None if fly is None else node_of(fly, f"{where}.fly"),
+            tuple(node_of(node, f"{where}.internal[{at}]") for at, node in enumerate(internal)),
+        )
+
+    return [checked(number, operation) for number, operation in enumerate(operations)]
+
+
 def operations_to_actions(operations: Sequence[Operation]) -> dict[str, np.ndarray]:
-    """A plan as the agents play it, `{"drone": i32[T, 1], "truck": i32[T, 1]}`; 0 where it is the other one's turn."""
+    """A plan as the agents play it, `{"drone": i32[T, 1], "truck": i32[T, 1]}`; 0 where it is the other one's turn.
+
+    Raises:
+        ValueError: a node is no whole number; one line.
+    """
     turns: list[tuple[int, int]] = []
-    for start, end, fly, internal in operations:
+    for start, end, fly, internal in with_nodes(operations):
         driven = [*internal, end]
         if fly is None and not internal and start == end:
             continue

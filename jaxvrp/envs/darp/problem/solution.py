@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from jaxvrp.envs.darp.problem.figures import SLACK, all_served
 from jaxvrp.envs.darp.problem.instance import SCHEMA, Instance, name_of, street_lengths
 from jaxvrp.io.arrays import schema_of
-from jaxvrp.io.violations import PlanReport, violations_of
+from jaxvrp.io.violations import PlanReport, node_of, violations_of
 
 CONSTRAINTS = (
     "unserved",  # a real node that no tour visits; counts nodes
@@ -123,12 +123,14 @@ def routes_to_actions(routes: Sequence[Iterable[int]], num_agents: int) -> np.nd
     no customer: put empty routes last. The plan is `i64[nodes + V]`; N + V for a whole solution, the longest episode.
 
     Raises:
-        ValueError: more routes than vehicles.
+        ValueError: more routes than vehicles, or a node is no whole number; one line.
     """
     if len(routes) > num_agents:
         raise ValueError(f"{len(routes)} routes for {num_agents} vehicles; give at most one route per vehicle")
-    parts = [[*route, 0] for route in routes] + [[0]] * (num_agents - len(routes))
-    return np.array([node for part in parts for node in part], np.int64)
+    actions: list[int] = []
+    for vehicle, route in enumerate(routes):
+        actions += [node_of(node, f"routes[{vehicle}][{at}]") for at, node in enumerate(route)] + [0]
+    return np.array(actions + [0] * (num_agents - len(routes)), np.int64)
 
 
 def solution_report(

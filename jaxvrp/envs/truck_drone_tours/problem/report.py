@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from jaxvrp.envs.truck_and_drone.instance import LATENESS
-from jaxvrp.envs.truck_and_drone.operations import Operation
+from jaxvrp.envs.truck_and_drone.operations import Operation, with_nodes
 from jaxvrp.envs.truck_and_drone.ways import DRONE, TRUCK, Leg, Service, Wait, Ways, is_wait
 from jaxvrp.envs.truck_drone_tours.problem.instance import Instance
 from jaxvrp.io.violations import PlanReport, violations_of
@@ -57,13 +57,14 @@ def tours_report(instance: Instance, tours: Tours, *, strict: bool = False) -> T
     """Check a plan for a problem with time windows, see the module.
 
     Raises:
-        ValueError: the instance is a batch or has no time windows; with `strict`, the violated constraints.
+        ValueError: the instance is a batch or has no time windows, or a node is no whole number; with `strict`, the
+            violated constraints.
     """
     if np.ndim(instance.exists) != 1 or not isinstance(instance, Instance):
         raise ValueError("tours are plans for one instance with time windows; give such an instance")
     check = _Check(instance)
     for number, tour in enumerate(tours):
-        check.tour(number, tour)
+        check.tour(number, with_nodes(tour, f"tours[{number}]"))
     found = check.found
     found["unserved"] = sorted(check.nodes - check.served - {0})
     report = ToursReport(

@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxvrp.envs.truck_and_drone.instance import Instance
 from jaxvrp.envs.truck_and_drone.matrices import Matrices
-from jaxvrp.envs.truck_and_drone.operations import Operation
+from jaxvrp.envs.truck_and_drone.operations import Operation, with_nodes
 from jaxvrp.envs.truck_and_drone.ways import DRONE, TRUCK, Leg, Service, Wait, Ways, is_wait
 from jaxvrp.io.violations import PlanReport, violations_of
 
@@ -78,14 +78,14 @@ def solution_report(
         strict: raise instead of reporting violations.
 
     Raises:
-        ValueError: `instance` is a batch; with `strict`, the violated constraints.
+        ValueError: `instance` is a batch, or a node is no whole number; with `strict`, the violated constraints.
     """
     if np.ndim(instance.exists) != 1:
         raise ValueError(f"exists has shape {np.shape(instance.exists)}; give one instance of the batch at a time")
     problem = Matrices(instance)
     longest, most = problem.max_flight * (1 + TOLERANCE), problem.max_sortie * (1 + TOLERANCE)
     found: dict[str, list[int]] = {name: [] for name in CONSTRAINTS}
-    known = tuple(_known(operations, problem, found))
+    known = tuple(_known(with_nodes(operations), problem, found))
     _check_tour(known, problem, allow_revisits, found)
     sorties = [(each.start, each.fly, each.end) for each in known if each.fly is not None]
     found["no_fly"] = [fly for _, fly, _ in sorties if problem.no_fly[fly]]
