@@ -96,14 +96,14 @@ def with_given(assumed: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str
 
 
 def only_problem(problems: Sequence[Problem], row: int | None, path: str | os.PathLike) -> Problem:
-    """One of the problems of a file: the one with index `row`, the value of `--index`, None for the single one.
+    """One of the problems of a file: the one with index `row`, on command lines `--index`, None for the single one.
 
     Raises:
         ValueError: there is no such problem, or no row says which one is meant; one line.
     """
     if len(problems) == 1:
         if row is not None:
-            raise ValueError(f"--index is {row}, but {path} holds a single instance; leave it out")
+            raise ValueError(f"instance {row} is chosen, but {path} holds a single instance; leave the choice out")
         return problems[0]
     if row is None or row >= len(problems):
         raise ValueError(f"{path} holds {len(problems)} instances; choose one with --index 0 to {len(problems) - 1}")

@@ -566,7 +566,7 @@ def test_a_policy_samples_until_time_is_up(file):
         ([MAP, "--env", "truck_dron"], "--env: unknown environment 'truck_dron'"),
         ([MAP, "--env", "darp"], "is neither .txt"),
         ([MAP, "--env", "pcb"], "is neither .pcb, .nodes"),
-        ([MAP, "--index", "0"], "--index is 0, but .* holds a single instance; leave it out"),
+        ([MAP, "--index", "0"], "instance 0 is chosen, but .* holds a single instance; leave the choice out"),
         ([MAP, "--method", "greedi"], "--method greedi: there is none of that name; did you mean 'greedy'"),
         ([MAP, "--method", "policy"], "--method policy: there is none of that name; it needs --run"),
         ([MAP, "--seconds", "0"], "--seconds"),

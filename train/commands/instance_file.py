@@ -87,7 +87,9 @@ class InstanceFile:
             raise UserError(f"--env.{double[0]}: {path} says what it is; leave one of them out")
         _make(changed_parameters(made, keywords, {**changes, **parameters}), f"--instance {path}: ")
         folder = RunFolder(run, {**changes, **parameters}, trust=trust)
-        return cls(pathlib.Path(path), row, problems, problem, folder, assumed_words(problems, path, given))
+        of_run = {name: getattr(env, name) for name in problems.choices if name not in changes}
+        assumed = assumed_words(problems, path, given, of_run)
+        return cls(pathlib.Path(path), row, problems, problem, folder, assumed)
 
     @property
     def name(self) -> str:
@@ -145,16 +147,21 @@ def given_to(problems: Problems[Any], path: str | os.PathLike, values: Mapping[s
     return given
 
 
-def assumed_words(problems: Problems[Any], path: str | os.PathLike, given: Mapping[str, Any]) -> str:
-    """What the reader of a file assumed, but for what is given; "" if nothing."""
+def assumed_words(
+    problems: Problems[Any], path: str | os.PathLike, given: Mapping[str, Any], of_run: Mapping[str, Any] | None = None
+) -> str:
+    """What the reader of a file assumed, but for what is given, and what no file says and a run does; "" if nothing."""
     taken = given_to(problems, path, given)
     found = problems.assumed(path, **taken).items()
-    return ", ".join(f"{name} {_amount(value)}" for name, value in found if name not in given)
+    assumed = [f"{name} {_amount(value)}" for name, value in found if name not in given]
+    return ", ".join(assumed + [f"{name} {_amount(value)} (of the run)" for name, value in (of_run or {}).items()])
 
 
 def _amount(value: Any) -> str:
     if isinstance(value, tuple):
         return " and ".join(map(_amount, value))
+    if isinstance(value, bool):
+        return "true" if value else "false"
     return value if isinstance(value, str) else f"{value:.4g}"
 
 

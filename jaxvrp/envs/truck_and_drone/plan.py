@@ -27,8 +27,6 @@ from jaxvrp.problems import Problems
 
 AnyInstance = TypeVar("AnyInstance", bound=Instance)
 
-FORMAT = "jaxvrp-tsp-drone-plan-1"
-
 COLUMNS = ("who", "leave", "arrive", "from", "to", "serves", "with_drone")
 """Of a way, and of the table."""
 
@@ -76,9 +74,9 @@ def _actions_of(states: State, last: int) -> dict[str, np.ndarray]:
     return {"drone": drone[:, None], "truck": truck[:, None]}
 
 
-def common_entries(report: PlanReport) -> dict[str, Any]:
+def common_entries(file_format: str, report: PlanReport) -> dict[str, Any]:
     """What every plan says first, by the report of its checker."""
-    return {"format": FORMAT, "feasible": report.feasible, "violations": report.broken}
+    return {"format": file_format, "feasible": report.feasible, "violations": report.broken}
 
 
 def routes(operations: Sequence[Operation], number: str = "") -> dict[str, list[int]]:

@@ -32,6 +32,8 @@ from jaxvrp.io.problem_files import FileFormat, read_problems
 from jaxvrp.plausible import degrees, extent, out_of_reach, paces
 from jaxvrp.problems import Inspection
 
+FORMAT = "jaxvrp-truck-drone-tours-plan-1"
+
 
 class ToursProblems(TruckAndDroneProblems[Instance]):
     """Tandems with time windows in files: of Kuo, and `.npz`."""
@@ -84,7 +86,7 @@ class ToursProblems(TruckAndDroneProblems[Instance]):
         tours = tours_of(operations_of(episode.states))
         report, numbered = tours_report(problem, tours), list(enumerate(tours, 1))
         return {
-            **common_entries(report),
+            **common_entries(FORMAT, report),
             "cost": report.cost,
             "routes": {name: route for number, tour in numbered for name, route in routes(tour, f" {number}").items()},
             "tours": [[as_json(each) for each in tour] for tour in tours],

@@ -35,6 +35,8 @@ from jaxvrp.io.schema import list_of, object_with, optional, whole_number
 from jaxvrp.plausible import degrees, out_of_reach
 from jaxvrp.problems import Inspection
 
+FORMAT = "jaxvrp-tsp-drone-plan-1"
+
 FORMATS = {
     ".txt": FileFormat("Agatz", read_agatz, begins_like_agatz),
     ".npz": FileFormat("jaxvrp.envs.tsp_drone.save", load),
@@ -101,7 +103,7 @@ class TspDroneProblems(TruckAndDroneProblems[Instance]):
         operations = operations_of(episode.states)
         report = solution_report(problem, operations, allow_revisits=episode.env.allow_revisits)
         return {
-            **common_entries(report),
+            **common_entries(FORMAT, report),
             "makespan": report.cost,
             "routes": routes(report.operations),
             "operations": [as_json(each) for each in operations],

@@ -131,6 +131,20 @@ def test_what_the_reader_assumes_and_what_is_absurd_is_said_and_can_be_given(com
         assert f"no customer is within 30, the nearest needs {2 * 50 / (60 if given else 80.4672) * 60:g}" in said
 
 
+def test_rules_of_the_run_that_no_file_says_are_said(tmp_path):
+    (tmp_path / "lines.txt").write_text("0 0 1 1 2 2 3 1\n")
+    opened = [
+        InstanceFile.open(str(tmp_path / "lines.txt"), "tsp_drone", changes)
+        for changes in ({}, {"alpha": 3.0}, {"allow_revisits": True})
+    ]
+    assert [file.assumed for file in opened] == [
+        "alpha 2, allow_revisits false (of the run)",
+        "allow_revisits false (of the run)",
+        "alpha 2",
+    ]
+    assert [file.env.allow_revisits for file in opened] == [False, False, True]
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -161,7 +175,7 @@ def test_what_the_reader_assumes_and_what_is_absurd_is_said_and_can_be_given(com
         (["--instance", "town.json", "--episodes", "3"], "--episodes: there is one instance, that of --instance"),
         (
             ["--instance", "town.json", "--index", "1"],
-            "--index is 1, but town.json holds a single instance; leave it out",
+            "instance 1 is chosen, but town.json holds a single instance; leave the choice out",
         ),
         (["--plan", "plan.csv"], "--plan, --actor and --index are of the problem in a file; name it with --instance"),
         (["--index", "1"], "--plan, --actor and --index are of the problem in a file; name it with --instance"),

@@ -107,7 +107,7 @@ def test_both_files_draw_the_same_plan(files):
             "one.npz --plan plan.json --out hard.png",
             "--out is 'hard.png', which would take the place of 'one.npz'; choose another --out",
         ),
-        ("one.npz --index 0 --plan plan.json --out a.png", "holds a single instance; leave it out"),
+        ("one.npz --index 0 --plan plan.json --out a.png", "holds a single instance; leave the choice out"),
         ("one.npz --plan none.json --out a.png", "No such file"),
         ("one.npz --plan broken.json --out a.png", "broken.json is no JSON"),
         ("one.npz --plan binary.json --out a.png", "binary.json is in UTF-16; save it as UTF-8"),

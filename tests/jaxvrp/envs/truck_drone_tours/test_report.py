@@ -228,6 +228,7 @@ def test_a_file_is_solved_and_its_plan_is_played_and_written(tmp_path):
     solution = solve.solve(tmp_path / "one.npz", seconds=0.5)
     assert type(solution.problem.env).__name__ == "TruckDroneTours"
     plan = solution.plan
+    assert plan["format"] == "jaxvrp-truck-drone-tours-plan-1"
     assert plan["feasible"] and plan["cost"] == pytest.approx(solution.cost, rel=1e-5)
     assert set(plan["routes"]) == {
         f"{vehicle} {tour + 1}" for tour in range(len(plan["tours"])) for vehicle in ("truck", "drone")

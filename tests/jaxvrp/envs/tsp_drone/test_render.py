@@ -145,7 +145,7 @@ def test_the_command_draws(files, capsys, arguments):
         ("plan.txt --out a.png", "plan.txt, line 4: expected"),
         ("one.txt --plan one.txt --out a.png", "for the number of operations"),
         ("three.npz --out a.png", "holds 3 instances; choose one with --index 0 to 2"),
-        ("one.npz --index 0 --out a.png", "holds a single instance; leave it out"),
+        ("one.npz --index 0 --out a.png", "holds a single instance; leave the choice out"),
     ],
 )
 def test_a_mistake_is_one_line(files, assert_refused, arguments, words):
