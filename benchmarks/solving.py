@@ -13,19 +13,18 @@ python -m benchmarks.solving --env tsp_drone --instances fstsp_20,fstsp_40 --sec
 from __future__ import annotations
 
 import argparse
-import functools
 import pathlib
 import sys
 import time
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from benchmarks import measure
-from benchmarks.quality import pcb, tsp_drone
-from benchmarks.quality.darp import best_known, find
-from benchmarks.records.published import FORMAT, PLANS, as_text, entry_of
+from benchmarks.published_instances import PUBLISHED, Published
+from benchmarks.records.published import FORMAT, PLANS, as_published, as_text, entry_of
+from jaxvrp.envs.tsp_drone.problem.murray_chu import NODES
 from jaxvrp.io.command_line import Parser, UserError, positive
 from jaxvrp.io.whole_files import write_text
 from train import LAUNCH, aligned, entry, solve, split_mapping
@@ -39,81 +38,21 @@ REACHED = 1e-5
 Record = dict[str, Any]
 
 
-class Published(NamedTuple):
-    """A published instance.
-
-    Attributes:
-        name: in tables.
-        path: its file.
-        row: which problem of the file; None if there is but one.
-        best_known: cost; None if there is none.
-        group: the set that it is of; None if it was named alone.
-    """
-
-    name: str
-    path: pathlib.Path
-    row: int | None
-    best_known: float | None
-    group: str | None = None
-
-
-def dial_a_ride(name: str) -> list[Published]:
-    """An instance of `darp`, by name or path.
-
-    Raises:
-        UserError: there is none, or its table of costs is damaged; one line.
-    """
-    path = find(name)
-    try:
-        return [Published(path.stem, path, None, best_known(path))]
-    except (ValueError, OSError) as error:
-        raise UserError(str(error)) from None
-
-
-def board(name: str) -> list[Published]:
-    """One of the evaluation boards of RL_PCB.
-
-    Raises:
-        UserError: there is no such board, or their file is not there.
-    """
-    if name not in pcb.PUBLISHED:
-        raise UserError(f"--instances: no board '{name}'; known: {', '.join(pcb.PUBLISHED)}")
-    (path, best), row = pcb.published_file("--instances"), pcb.PUBLISHED.index(name)
-    return [Published(name, path, row, best.get(row))]
-
-
-def members(find: Callable[[str, str], list[tsp_drone.Published]], name: str) -> list[Published]:
-    """The instances of a set that `find` finds by its name, the value of an option.
-
-    Raises:
-        UserError: there is no such set, or it is damaged.
-    """
-    return [Published(*each, group=name) for each in find(name, "--instances")]
-
-
-PUBLISHED: dict[str, Callable[[str], list[Published]]] = {
-    "darp": dial_a_ride,
-    "pcb": board,
-    "tsp_drone": functools.partial(members, lambda name, option: tsp_drone.published(name, option)[0]),
-    "truck_drone_tours": functools.partial(members, tsp_drone.tours),
-    "flying_sidekicks": functools.partial(members, tsp_drone.sidekicks),
-}
-"""By environment, what finds instances by a name."""
-
-
 def solved(published: Published, args: argparse.Namespace) -> Record:
     """What came of one instance.
 
     Returns:
-        `instance`, `group` (None: no set), `best_known` (None: unknown), `cost`, `feasible`, `cpu_seconds`, and
-        `curve`: `[seconds, cost]` whenever the best plan changed; what `entry_of` has, of a problem with a checker.
+        `instance`, `group` (None: no set), `best_known` (None: unknown, or of other rules), `cost`, `feasible`,
+        `cpu_seconds`, and `curve`: `[seconds, cost]` whenever the best plan changed; what `entry_of` has, of a problem
+        with a checker.
 
     Raises:
         UserError: it cannot be read or solved; one line.
     """
+    if published.path.name == NODES and "endurance" in args.given:
+        raise UserError(f"--env.endurance: {published.group} says what it is; leave it out")
     opening = {"run": args.run, "env": args.env, "trust": args.trust, "given": args.given}
     problem = solve.open_problem(published.path, row=published.row, **opening)
-    rules = {**problem.problems.assumed(published.path), **args.given}
     curve: list[list[float]] = []
     marks: list[float] = []
 
@@ -125,18 +64,31 @@ def solved(published: Published, args: argparse.Namespace) -> Record:
     solution = solve.solved(problem, seconds=args.seconds, method=args.method, seed=args.seed, progress=note)
     if solution.interrupted:
         raise KeyboardInterrupt
+    best_known, entry = published.best_known, {}
+    if args.env in PLANS:
+        place = published.path, published.row
+        entry = entry_of(args.env, *place, _rules_of(problem, published.path, args), solution.plan)
+        best_known = best_known if as_published(args.env, problem.problems, *place, entry["rules"]) else None
     return {
         "instance": published.name,
         "group": published.group,
-        "best_known": published.best_known,
+        "best_known": best_known,
         "cost": solution.plan["cost"],
         "feasible": solution.plan["feasible"],
         "method": solution.method,
         # From the first look at the clock on, which compilation precedes.
         "cpu_seconds": marks[-1] - marks[0],
         "curve": curve,
-        **(entry_of(args.env, published.path, published.row, rules, solution.plan) if args.env in PLANS else {}),
+        **entry,
     }
+
+
+def _rules_of(problem: solve.Problem, path: pathlib.Path, args: argparse.Namespace) -> dict[str, Any]:
+    """What a file does not say: as its reader assumes it, or as it is given, and what the environment was chosen to."""
+    known = problem.problems.assumed(path)
+    given = {name: value for name, value in args.given.items() if name in known}
+    chosen = {name: getattr(problem.env, name) for name in problem.problems.choices}
+    return {**problem.problems.assumed(path, **given), **chosen}
 
 
 def gap(record: Record, cost: float) -> float | None:
@@ -188,7 +140,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     argv = sys.argv[1:] if argv is None else list(argv)
     args = _arguments(argv)
     names = args.instances.split(",")
-    instances = [each for name in names for each in PUBLISHED[args.env](name)[: args.rows]]
+    instances = [each for name in names for each in PUBLISHED[args.env](name, "--instances")[: args.rows]]
     for out in (args.out, args.record):
         measure.check_result_file(out, [args.run, *(each.path for each in instances)])
     records = []

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import functools
+import math
 import pathlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -81,19 +82,19 @@ class Published(NamedTuple):
     makespan: float
 
 
-def published(name: str, option: str) -> tuple[list[Published], str]:
+def published(name: str, option: str, *, proven: bool = True) -> tuple[list[Published], str]:
     """The instances of a set, the value of an option, and what their makespans are.
 
     `random_n20` and the like (Bogyrbayeva et al.); `uniform_n11`, `singlecenter-alpha_3_n9` and the like: those of
     Agatz et al. that have a proven optimum; `fstsp_20` and `fstsp_40`: those of Murray and Chu with that endurance in
-    minutes, whose optimum `exact_makespan` proves.
+    minutes, whose optimum `exact_makespan` proves, in a second each; unless `proven`, it is NaN.
 
     Raises:
         UserError: there is no such set, or it is damaged.
     """
     with _said_in_a_line(name, option, "random_n20, uniform_n11, fstsp_20", f"{LINES}, {FILES} and {FOLDERS}"):
         if name.startswith("fstsp_"):
-            return _of_folders(name)
+            return _of_folders(name, proven)
         return _of_lines(name) if name.startswith("random_n") else _of_files(name)
 
 
@@ -170,16 +171,18 @@ def _of_lines(name: str) -> tuple[list[Published], str]:
     ], "the published TSP-ep-all"
 
 
-def _of_folders(name: str) -> tuple[list[Published], str]:
+def _of_folders(name: str, proven: bool) -> tuple[list[Published], str]:
     folders = sorted(path.parent for path in (data_folder() / FOLDERS).glob(f"*/{NODES}"))
     endurances = [f"fstsp_{endurance:g}" for endurance in ENDURANCES]
     if name not in endurances or not folders:
         raise FileNotFoundError(f"no such set in {FOLDERS}; known: {', '.join(endurances)}")
     row = endurances.index(name)
-    return [
-        Published(folder.name, folder / NODES, row, exact_makespan(PROBLEMS.read(folder / NODES)[row]))
-        for folder in folders
-    ], "the proven optimum"
+
+    def makespan(path: pathlib.Path) -> float:
+        return exact_makespan(PROBLEMS.read(path)[row]) if proven else math.nan
+
+    files = [folder / NODES for folder in folders]
+    return [Published(path.parent.name, path, row, makespan(path)) for path in files], "the proven optimum"
 
 
 def _of_files(name: str) -> tuple[list[Published], str]:

@@ -110,7 +110,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         is_published = isinstance(record, dict) and record.get("format") == published.FORMAT
         try:
             print(checked_published(record, source) if is_published else checked(record, source))
-        except FileNotFoundError as error:
+        except OSError as error:
             if args.record:
                 raise UserError(f"{source} cannot be checked: {error}") from None
             print(f"{source} was not checked: {error}")

@@ -1,25 +1,44 @@
 """Plans for published problems as records, and their check from the published files alone.
 
 A record has the result of `benchmarks.solving` without curves: machine, protocol, and an entry for each problem with
-its file in the data folder, which of the file's problems it is, the rules that the file does not say, the cost, and the
-plan as a text. What a plan means, and its check, is a file of `benchmarks.records.checkers` each.
+its file in the data folder, which of the file's problems it is, the rules that the file does not say, or that are not
+those of the paper, the cost, and the plan as a text. What a plan means, and its check, is a file of
+`benchmarks.records.checkers` each.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib
 import json
+import math
 import pathlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import jaxvrp
 from benchmarks.published_data import VARIABLE, data_folder
+from benchmarks.published_instances import PUBLISHED, Published, members
+from benchmarks.quality import tsp_drone
+from jaxvrp import Environment, Problems, registry
 from jaxvrp.envs.flying_sidekicks.murray_raj import MOST_DRONES, VEHICLES
 from jaxvrp.envs.flying_sidekicks.report import DRIVE, LAUNCH, RECOVER, SERVE
+from jaxvrp.envs.truck_drone_tours.problem.kuo import assumed_by_kuo
 from jaxvrp.envs.tsp_drone.problem.murray_chu import NODES
 from jaxvrp.io.command_line import UserError
-from jaxvrp.io.messages import shown
-from jaxvrp.io.schema import list_of, object_with, one_of
+from jaxvrp.io.messages import cut, shown
+from jaxvrp.io.schema import (
+    anything,
+    boolean,
+    list_of,
+    number,
+    object_of,
+    object_with,
+    one_of,
+    optional,
+    text,
+    whole_number,
+)
 
 FORMAT = "jaxvrp-published-record-1"
 
@@ -53,14 +72,24 @@ PLANS: dict[str, Callable[[Mapping[str, Any]], str]] = {
 
 
 def _rules(environment: str, path: pathlib.Path, row: int | None, rules: Mapping[str, Any]) -> dict[str, Any]:
-    """What a file does not say, or holds for one of its problems alone."""
+    """What a file does not say, or holds for one of its problems; of tandems nothing if all is as in the paper."""
     if environment == "flying_sidekicks":
         table, drones = divmod(row or 0, MOST_DRONES)
         battery, table = divmod(table, len(VEHICLES))
         return {"vehicles": VEHICLES[table], "drones": drones + 1, "battery": bool(battery)}
     if path.name == NODES:
         return {**rules, "endurance": rules["endurance"][row or 0]}
-    return dict(rules) if environment == "tsp_drone" else {}
+    if environment == "truck_drone_tours":
+        return {} if rules == assumed_by_kuo({}) else dict(rules)
+    return dict(rules)
+
+
+def as_published(
+    environment: str, problems: Problems[Any], path: pathlib.Path, row: int | None, rules: Mapping[str, Any]
+) -> bool:
+    """Whether the rules of an entry are those of published costs: a plan without revisits keeps these, too."""
+    of_file = {name: value for name, value in rules.items() if name not in problems.choices}
+    return of_file == _rules(environment, path, row, problems.assumed(path))
 
 
 def entry_of(
@@ -81,36 +110,101 @@ def as_text(record: Mapping[str, Any]) -> str:
     return head[:-1] + ', "records": [\n' + ",\n".join(map(json.dumps, record["records"])) + "\n]}\n"
 
 
+def _rule(value: Any, where: str) -> None:
+    if not isinstance(value, bool | int | float | str):
+        raise ValueError(f"{where} is {shown(value)}; it must be a number, a text, true or false")
+
+
 RECORD = object_with(
     format=one_of(FORMAT),
     environment=one_of(*PLANS),
-    machine=object_with(),
+    machine=object_with(cores=anything),
     protocol=object_with(),
-    records=list_of(object_with()),
+    records=list_of(
+        object_with(
+            instance=text,
+            group=optional(text),
+            best_known=optional(number),
+            cost=number,
+            feasible=boolean,
+            file=text,
+            row=optional(whole_number()),
+            rules=object_of(_rule),
+            plan=text,
+        ),
+        least=1,
+    ),
 )
 
 
 def check(record: Any, source: str) -> str:
-    """Compute all costs again; a line about it.
+    """Compute all costs again, and compare what is said of the instances with their files; a line about it.
 
     Raises:
-        UserError: a plan breaks a rule, or has another cost; one line that begins with `source`.
-        FileNotFoundError: the published files are not there.
+        UserError: a plan breaks a rule, or has another cost, or an entry is of another instance than it says; one line
+            that begins with `source`.
+        OSError: the published files are not there.
     """
     try:
         RECORD(record, "record")
     except ValueError as error:
         raise UserError(f"{source} is no record: {error}") from None
-    checker = importlib.import_module(f"benchmarks.records.checkers.{record['environment']}")
-    for entry in record["records"]:
-        if not (data_folder() / entry["file"]).exists():
+    environment, records = record["environment"], record["records"]
+    checker = importlib.import_module(f"benchmarks.records.checkers.{environment}")
+    env, listed = jaxvrp.make(environment), functools.cache(LISTED[environment])
+    for number_of_entry, entry in enumerate(records):
+        place = f"{source}: records[{number_of_entry}]"
+        if not (data_folder() / entry["file"]).is_file():
             raise FileNotFoundError(f"{data_folder() / entry['file']} is not there; {VARIABLE} names its folder")
         try:
+            _check_instance(environment, env, entry, listed)
             found = checker.cost_of(data_folder(), entry)
-        except ValueError as error:
-            raise UserError(f"{source}: {error}") from None
-        if abs(found - entry["cost"]) > ROUNDING * found:
+        except (UserError, ValueError) as error:
+            raise UserError(f"{place}: {error}") from None
+        if not abs(found - entry["cost"]) <= ROUNDING * found:
             said = f"{shown(entry['instance'])} costs {shown(entry['cost'])}; from the plan follows {found:.6f}"
-            raise UserError(f"{source}: {said}")
+            raise UserError(f"{place}: {said}")
+        if not entry["feasible"]:
+            raise UserError(f"{place}: feasible is false; the plan breaks no rule")
     protocol = ", ".join(f"{name} {value}" for name, value in record["protocol"].items())
-    return f"{record['environment']}, {len(record['records'])} plans; {protocol}; cores {record['machine']['cores']}"
+    return f"{environment}, {len(records)} plans; {protocol}; cores {record['machine']['cores']}"
+
+
+LISTED = PUBLISHED | {
+    "tsp_drone": functools.partial(members, lambda name, option: tsp_drone.published(name, option, proven=False)[0])
+}
+"""`PUBLISHED`, but optima that take long to prove are NaN."""
+
+
+def _check_instance(
+    environment: str, env: Environment, entry: Mapping[str, Any], listed: Callable[[str, str], list[Published]]
+) -> None:
+    """Whether file, row, rules and best known cost are those of the instance that an entry names.
+
+    Raises:
+        ValueError, UserError: they are others; one line.
+    """
+    path, row, rules = data_folder() / entry["file"], entry["row"], entry["rules"]
+    group = str(path) if environment == "darp" else entry["group"]
+    if group is None:
+        raise ValueError("group is null; it must be the set of the instance")
+    published = next((each for each in listed(group, "group") if each.name == entry["instance"]), None)
+    if published is None:
+        raise ValueError(f"instance is {shown(entry['instance'])}; there is none of that name in {group}")
+    if (published.path, published.row) != (path, row):
+        raise ValueError(
+            f"file and row are {entry['file']} and {row}; {published.name} is {published.path} and {published.row}"
+        )
+    problems = registry.problems_of(env)
+    assert problems
+    known = problems.assumed(path)
+    given = {name: value for name, value in rules.items() if name in known and not isinstance(known[name], tuple)}
+    chosen = {name: rules[name] for name in problems.choices if type(rules.get(name)) is type(getattr(env, name))}
+    right = {**_rules(environment, path, row, problems.assumed(path, **given)), **chosen}
+    for name in {**right, **rules}:
+        if rules.get(name) != right.get(name):
+            said, found = shown(rules.get(name)), shown(right.get(name))
+            raise ValueError(f"rules.{cut(name)} is {said}; by its file and row it is {found}")
+    best_known = published.best_known if as_published(environment, problems, path, row, rules) else None
+    if entry["best_known"] != best_known and not (best_known and math.isnan(best_known)):
+        raise ValueError(f"best_known is {shown(entry['best_known'])}; by its rules it is {shown(best_known)}")

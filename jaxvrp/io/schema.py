@@ -96,7 +96,7 @@ def object_with(**fields: Check) -> Check:
         for name, inner in fields.items():
             place = f"{where}.{name}" if where else name
             if name not in value:
-                raise ValueError(f"{place} is missing; every episode of this kind needs it")
+                raise ValueError(f"{place} is missing; give it")
             inner(value[name], place)
 
     return check

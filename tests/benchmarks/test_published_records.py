@@ -146,6 +146,11 @@ def test_a_tandem_by_hand(tmp_path):
     refuses(truck_drone_tours, tmp_path, entry("kuo.csv", "0-1-0-2-0"), "the depot lies within an operation")
     refuses(truck_drone_tours, tmp_path, entry("kuo.csv", "0-1-0^3"), "0-1-0^3: there is no such node")
     refuses(truck_drone_tours, tmp_path, entry("kuo.csv", "0-1 1-"), "'1-' is no operation")
+    slow = {"units.time": "h", "truck_speed": 1.0, "truck_price": 2.0, "drone_price": 0.5, "drone_capacity": 9.0}
+    slow |= {"endurance": 25.0, "drone_speed": 1.0}
+    assert truck_drone_tours.cost_of(tmp_path, entry("kuo.csv", "0-2-0^1", **slow)) == pytest.approx(20 + 7)
+    slow["endurance"] = 23.9  # 14 hours of flight, 10 of service
+    refuses(truck_drone_tours, tmp_path, entry("kuo.csv", "0-2-0^1", **slow), "a sortie to 1 of 24")
     (tmp_path / "kuo.csv").write_text(KUO.replace("60,480", "0,5"))
     refuses(truck_drone_tours, tmp_path, entry("kuo.csv", "0-1 1-2 2-0"), "service of 2 begins at")
 
@@ -195,21 +200,92 @@ def test_sidekicks_by_hand(tmp_path):
     refuses(flying_sidekicks, tmp_path, plan, "the flight to 2 takes 394.")
 
 
-def test_a_record_says_what_its_plans_cost(line, monkeypatch, capsys):
-    monkeypatch.setenv(VARIABLE, str(line))
+@pytest.fixture
+def record(tmp_path, monkeypatch):
+    """A record of two plans for a set of two lines, in which only the second problem has the plan's cost."""
+    folder = tmp_path / "tspd_bogyrbayeva"
+    folder.mkdir()
+    (folder / "random_n5.txt").write_text("0 0 1 0 2 0 3 0 4 0\n0 0 3 0 4 0 6 0 8 0\n")
+    (folder / "random_n5_tsp_ep_all.txt").write_text("6.5\n12.5\n")
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
     plan = [{"start": 0, "internal": [], "end": 2, "fly": 1}, {"start": 2, "internal": [3], "end": 0, "fly": 4}]
-    of = published.entry_of("tsp_drone", line / "line.txt", 1, {"alpha": 2.0}, {"operations": plan})
-    assert of == {"file": "line.txt", "row": 1, "rules": {"alpha": 2.0}, "plan": "0-2^1 2-3-0^4"}
+    of = published.entry_of("tsp_drone", folder / "random_n5.txt", 1, {"alpha": 2.0}, {"operations": plan})
+    assert of == {
+        **{"file": "tspd_bogyrbayeva/random_n5.txt", "row": 1, "rules": {"alpha": 2.0}},
+        "plan": "0-2^1 2-3-0^4",
+    }
     head = {"format": published.FORMAT, "environment": "tsp_drone", "machine": {"cores": 1}, "protocol": {"seed": 0}}
-    record = {**head, "records": [{"instance": "line", "cost": 12.0, **of}]}
-    path = line / "record.json"
-    path.write_text(published.as_text(record))
-    assert json.loads(path.read_text()) == record
-    check.main([str(path)])
+    figures = {"group": "random_n5", "best_known": 12.5, "cost": 12.0, "feasible": True}
+    return {**head, "records": [{"instance": "random_n5#1", **figures, **of}]}
+
+
+def checked(record, folder):
+    """The message about a record; None if it is right."""
+    (folder / "record.json").write_text(published.as_text(record))
+    try:
+        check.main([str(folder / "record.json")])
+    except UserError as error:
+        assert "\n" not in str(error)
+        return str(error)
+
+
+def test_a_record_says_what_its_plans_cost(record, tmp_path, monkeypatch, capsys):
+    assert checked(record, tmp_path) is None and json.loads((tmp_path / "record.json").read_text()) == record
     assert "tsp_drone, 1 plans; seed 0; cores 1\nplans and costs are right" in capsys.readouterr().out
-    path.write_text(path.read_text().replace("12.0", "11.9"))
-    with pytest.raises(UserError, match=r"record.json: 'line' costs 11.9; from the plan follows 12.000000"):
-        check.main([str(path)])
-    monkeypatch.setenv(VARIABLE, str(line / "nowhere"))
-    with pytest.raises(UserError, match=r"cannot be checked: .* is not there; JAXVRP_DATA names its folder"):
-        check.main([str(path)])
+    record["records"][0]["cost"] = 11.9
+    says = "record.json: records[0]: 'random_n5#1' costs 11.9; from the plan follows 12.000000"
+    assert says in checked(record, tmp_path)
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "nowhere"))
+    assert "is not there; JAXVRP_DATA names its folder" in checked(record, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"instance": "random_n5#0"}, "random_n5.txt and 0"),
+        ({"row": 0}, "file and row are tspd_bogyrbayeva/random_n5.txt and 0; random_n5#1 is "),
+        ({"row": None}, "file and row are tspd_bogyrbayeva/random_n5.txt and None; "),
+        ({"instance": "random_n5#2"}, "instance is 'random_n5#2'; there is none of that name in random_n5"),
+        ({"group": "random_n9"}, "group: cannot read 'random_n9'"),
+        ({"group": None}, "group is null"),
+        ({"best_known": 13.5}, "best_known is 13.5; by its rules it is 12.5"),
+        # The plan takes as long: a drone that is this much faster waits.
+        ({"rules": {"alpha": 100.0}}, "best_known is 12.5; by its rules it is None"),
+        ({"rules": {}}, "rules.alpha is None; by its file and row it is 2.0"),
+        ({"rules": {"alpha": 2.0, "launch_time": 1.0}}, "rules.launch_time is 1; by its file and row it is None"),
+        (
+            {"rules": {"alpha": 2.0, "allow_revisits": "no"}},
+            "rules.allow_revisits is 'no'; by its file and row it is N",
+        ),
+        ({"rules": {"alpha": [2.0]}}, "is no record: record.records[0].rules.alpha is [2]; it must be a number"),
+        ({"rules": {"alpha": True}}, "alpha is True; it must be a number from 0"),
+        ({"feasible": False}, "feasible is false; the plan breaks no rule"),
+        ({"plan": "0-2^1 2-3^4"}, "random_n5#1: not served: []; the end is at 3"),
+        ({"plan": "0-2^1 x"}, "'x' is no operation"),
+        ({"plan": ["0-2^1"]}, "is no record: record.records[0].plan is ['0-2^1']; it must be a text"),
+        ({"cost": "12"}, "is no record: record.records[0].cost is '12'; it must be a finite number"),
+        ({"cost": float("nan")}, "record.json"),
+        ({"file": "."}, "record.json cannot be checked: "),
+    ],
+    ids=str,
+)
+def test_a_record_of_something_else_is_one_line(changes, says, record, tmp_path):
+    record["records"][0].update(changes)
+    assert says in (checked(record, tmp_path) or "")
+
+
+def test_a_record_may_have_other_rules_and_no_best_known_cost(record, tmp_path):
+    record["records"][0].update({"rules": {"alpha": 100.0}, "best_known": None})
+    assert checked(record, tmp_path) is None
+    record["records"][0].update({"rules": {"alpha": 2.0, "allow_revisits": False}, "best_known": 12.5})
+    assert checked(record, tmp_path) is None
+    record["records"] = []
+    assert "record.json is no record: record.records has 0 entries; it must have at least 1" in checked(
+        record, tmp_path
+    )
+
+
+@pytest.mark.parametrize("name", ["instance", "best_known", "cost", "file", "row", "rules", "plan"])
+def test_what_a_record_lacks_is_named(name, record, tmp_path):
+    del record["records"][0][name]
+    assert f"record.json is no record: record.records[0].{name} is missing" in checked(record, tmp_path)

@@ -1,14 +1,16 @@
 """`benchmarks.solving`: gaps at times, from curves by hand and from a search of a tiny file. No figure is judged."""
 
 import json
+import pathlib
 
 import jax
 import numpy as np
 import pytest
 
 import jaxvrp
-from benchmarks import solving
+from benchmarks import published_instances, solving
 from benchmarks.published_data import VARIABLE
+from benchmarks.records import check
 from jaxvrp.envs.darp import generate_dataset, write_cordeau
 from jaxvrp.envs.tsp_drone import make_instance, write_one_line
 from jaxvrp.io.command_line import UserError
@@ -62,6 +64,69 @@ def test_sets_of_truck_and_drone(tmp_path, monkeypatch, capsys):
     assert ["random_n4", "2"] in [line.split()[:2] for line in capsys.readouterr().out.splitlines()]
     solving.main([*words[:-2], "--rows", "1"])
     assert "random_n4#1" not in capsys.readouterr().out
+
+
+def of_square(tmp_path, monkeypatch, *words):
+    """The entry of a record for a square whose best known cost is 36.22, and what was printed of it."""
+    lines = tmp_path / "tspd_bogyrbayeva"
+    lines.mkdir()
+    square = np.array([[0, 0], [10, 0], [10, 10], [0, 10]])
+    write_one_line(lines / "random_n4.txt", [make_instance(square), make_instance(2 * square)])
+    (lines / "random_n4_tsp_ep_all.txt").write_text("36.22\n72.43\n")
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    record = tmp_path / "record.json"
+    words = [*words, "--env", "tsp_drone", "--instances", "random_n4", "--rows", "1", "--record", str(record)]
+    solving.main([*words, "--method", "greedy", "--seconds", "0.01"])
+    check.main([str(record)])
+    return json.loads(record.read_text())["records"][0]
+
+
+@pytest.mark.parametrize(
+    ("given", "rules", "best_known"),
+    [
+        ([], {"alpha": 2.0, "allow_revisits": True}, 36.22),
+        (["--env.alpha", "2"], {"alpha": 2, "allow_revisits": True}, 36.22),
+        (["--env.allow_revisits", "false"], {"alpha": 2.0, "allow_revisits": False}, 36.22),
+        (["--env.alpha", "100"], {"alpha": 100, "allow_revisits": True}, None),
+    ],
+)
+def test_costs_of_other_rules_are_not_compared(given, rules, best_known, tmp_path, monkeypatch, capsys):
+    entry = of_square(tmp_path, monkeypatch, *given)
+    assert (entry["rules"], entry["best_known"]) == (rules, best_known)
+    assert ("mean" in capsys.readouterr().out) == (best_known is not None)
+
+
+def test_a_fixed_endurance_has_no_published_costs(monkeypatch):
+    monkeypatch.setattr(
+        published_instances.tsp_drone, "sidekicks", lambda name, option: [("one", pathlib.Path("a"), 0, 5.0)]
+    )
+    known = [published_instances.sidekicks(name, "--instances")[0].best_known for name in ("n8", "n8_fixed")]
+    assert known == [5.0, None]
+
+
+def test_rules_of_tandems_that_are_changed_are_recorded(tmp_path, monkeypatch):
+    folder, record = tmp_path / "vrptwd_kuo", tmp_path / "record.json"
+    folder.mkdir()
+    (folder / "instance-1.csv").write_text("x,y,demand,open,close,servicetime\n0,0,0,0,480,0\n7,0,9,0,480,10\n")
+    (folder / "published_results.csv").write_text("instance,n,mip_z,vns_best,alns_best\n1,1,1.5,,\n")
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    words = ["--env", "truck_drone_tours", "--instances", "kuo_n1", "--method", "greedy", "--seconds", "0.01"]
+    for given in ([], ["--env.truck_price", "2"]):
+        solving.main([*words, *given, "--record", str(record)])
+        check.main([str(record)])
+        (entry,) = json.loads(record.read_text())["records"]
+        if given:
+            assert entry["rules"]["truck_price"] == 2 and entry["rules"]["endurance"] == 30
+            assert entry["cost"] == 28 and entry["best_known"] is None
+        else:
+            assert entry["rules"] == {} and entry["best_known"] == 1.5
+
+
+def test_a_set_of_an_endurance_takes_no_other(monkeypatch):
+    found = published_instances.Published("one", pathlib.Path("nodes.csv"), 0, 5.0, "fstsp_20")
+    monkeypatch.setitem(solving.PUBLISHED, "tsp_drone", lambda name, option: [found])
+    with pytest.raises(UserError, match=r"^--env.endurance: fstsp_20 says what it is; leave it out$"):
+        solving.main(["--env", "tsp_drone", "--instances", "fstsp_20", "--env.endurance", "30"])
 
 
 @pytest.fixture(scope="module")

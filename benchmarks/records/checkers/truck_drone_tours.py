@@ -14,11 +14,15 @@ import numpy as np
 ROUNDING = 1e-5
 """Share by which a limit may be exceeded: plans are searched in 32 bits."""
 
-TRUCK_PACE, DRONE_PACE = 60 / 35, 60 / 50  # minutes a mile
-PAYLOAD, PARCEL = 1400.0, 5.0  # kg that a tandem, and the drone, carry
-ENDURANCE, LAUNCH, RECOVERY = 30.0, 1.0, 1.0  # minutes; flights and service of a sortie
-TRUCK_PRICE = 1.61 * 1.13 * 0.07  # euro a mile
-DRONE_PRICE = 0.1 * TRUCK_PRICE
+PAPER = {
+    **{"units.time": "min", "truck_speed": 35.0, "drone_speed": 50.0},  # miles an hour
+    **{"truck_capacity": 1400.0, "drone_capacity": 5.0},  # kg that a tandem, and the drone, carry
+    **{"endurance": 30.0, "launch_time": 1.0, "recovery_time": 1.0},  # minutes; flights and service of a sortie
+    **{"truck_price": 1.61 * 1.13 * 0.07, "drone_price": 0.161 * 1.13 * 0.07},  # euro a mile
+}
+"""Rules, but for those that an entry has; these are in the units of the file, speeds in its unit of length an hour."""
+
+HOUR = {"s": 3600.0, "min": 60.0, "h": 1.0}
 
 
 def operations_of(tour):
@@ -31,10 +35,13 @@ def operations_of(tour):
 class Check:
     """One plan: what it served and cost so far."""
 
-    def __init__(self, path, name):
+    def __init__(self, path, name, rules):
         x, y, self.demand, self.opens, self.closes, self.service = np.loadtxt(path, delimiter=",", skiprows=1).T
         self.miles = np.hypot(x[:, None] - x, y[:, None] - y)
         self.name, self.served, self.cost, self.load, self.by_truck = name, {0}, 0.0, 0.0, 0
+        self.rules = {**PAPER, **rules}
+        hour = HOUR[self.rules["units.time"]]
+        self.truck_pace, self.drone_pace = (hour / self.rules[f"{kind}_speed"] for kind in ("truck", "drone"))
 
     def must(self, holds, fault):
         """Refuse a plan that breaks a rule."""
@@ -54,7 +61,7 @@ class Check:
             clock, place = self.operation(way, customer, clock), way[-1]
         self.must(place == 0, "a tour does not come home")
         self.must(self.by_truck > 0, f"the truck serves nobody in {text}")
-        self.must(self.load <= PAYLOAD * (1 + ROUNDING), f"{self.load:g} kg in {text}")
+        self.must(self.load <= self.rules["truck_capacity"] * (1 + ROUNDING), f"{self.load:g} kg in {text}")
         self.must(clock <= self.closes[0] * (1 + ROUNDING), f"{text} is home at {clock:g}")
 
     def operation(self, way, customer, clock):
@@ -62,18 +69,18 @@ class Check:
         start, end, back = way[0], way[-1], None
         if customer is not None:
             self.must(start != end or (start == 0 and len(way) > 2), f"the truck waits at {start} for the drone")
-            self.must(self.demand[customer] <= PARCEL, f"{customer} is too heavy for the drone")
-            out, home = (DRONE_PACE * self.miles[customer, node] for node in (start, end))
-            clock = max(clock + LAUNCH, self.opens[customer] - out)
+            self.must(self.demand[customer] <= self.rules["drone_capacity"], f"{customer} is too heavy for the drone")
+            out, home = (self.drone_pace * self.miles[customer, node] for node in (start, end))
+            clock = max(clock + self.rules["launch_time"], self.opens[customer] - out)
             spent = out + self.service[customer] + home
-            self.must(spent <= ENDURANCE * (1 + ROUNDING), f"a sortie to {customer} of {spent:g} minutes")
-            self.cost += DRONE_PRICE * (self.miles[start, customer] + self.miles[customer, end])
+            self.must(spent <= self.rules["endurance"] * (1 + ROUNDING), f"a sortie to {customer} of {spent:g}")
+            self.cost += self.rules["drone_price"] * (self.miles[start, customer] + self.miles[customer, end])
             back = self.serve(customer, clock + out) + home
         for before, node in itertools.pairwise(way):
-            self.cost += TRUCK_PRICE * self.miles[before, node]
-            clock += TRUCK_PACE * self.miles[before, node]
+            self.cost += self.rules["truck_price"] * self.miles[before, node]
+            clock += self.truck_pace * self.miles[before, node]
             if node == end and back is not None:
-                clock = max(clock, back) + RECOVERY
+                clock = max(clock, back) + self.rules["recovery_time"]
             if node != 0:
                 clock = self.serve(node, clock)
                 self.by_truck += 1
@@ -95,7 +102,7 @@ def cost_of(data, entry):
     Raises:
         ValueError: the plan breaks a rule.
     """
-    check = Check(data / entry["file"], entry["instance"])
+    check = Check(data / entry["file"], entry["instance"], entry["rules"])
     for tour in entry["plan"].split(" / "):
         check.tour(tour)
     left = sorted(set(range(len(check.demand))) - check.served)
