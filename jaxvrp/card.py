@@ -15,7 +15,7 @@ class Headline:
     """A metric that tables, plots and progress bars show.
 
     Attributes:
-        metric: its name in `Environment.metrics`.
+        metric: its name in `Environment.metrics`; `NAME_0`, ... of single agents, if it is a metric by agent.
         title: the head of its column in tables.
         mean_name: the name of its mean over episodes in figures and records; None: that of the metric.
         curve: its label in the plot of rates, for metrics in [0, 1]; None: not drawn.

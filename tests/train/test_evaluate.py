@@ -5,11 +5,12 @@ import numpy as np
 import pytest
 
 from jaxvrp.io.command_line import UserError
+from tests.toy_environments import TINY
 from train import evaluate
 from train.algorithms import make_train
 from train.on_policy.config import PPOConfig
 from train.run.checkpoint import Checkpoints
-from train.run.evaluator import Evaluator, to_host
+from train.run.evaluator import Evaluator, evaluation_function, first_seed, to_host
 from train.run.folder import RunFolder, write_configuration
 from train.run.resume import RecordedRun
 
@@ -30,6 +31,19 @@ def written(folder, network):
 @pytest.fixture(scope="module")
 def run(programs_once, tmp_path_factory):
     return written(tmp_path_factory.mktemp("attention"), "attention")
+
+
+@pytest.mark.parametrize("num_seeds", [1, 2])
+def test_a_metric_by_agent_has_a_figure_for_each(num_seeds):
+    learner = make_train(PPOConfig(**TINY, num_seeds=num_seeds))
+    evaluator = Evaluator(learner.evaluation_env, 4, 3)
+    params = learner.actor_params(learner.init(jax.random.key(0)))
+    found = to_host(evaluation_function(learner, evaluator)(params))
+    assert found.keys() == {"return", "length", "invalid_actions", "place_0", "place_1"}
+    attempt = evaluator.attempt(learner.actor(first_seed(learner, params), deterministic=True), evaluator.keys(1)[0])
+    for agent, place in enumerate(attempt["place"].mean(axis=0)):
+        assert np.shape(found[f"place_{agent}"]) == ((2,) if num_seeds > 1 else ())
+        np.testing.assert_allclose(np.ravel(found[f"place_{agent}"])[0], place, rtol=1e-5)
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ from jaxvrp.actor import Actor, RandomActor
 from jaxvrp.environment import select
 from jaxvrp.episodes import Episode, play_episodes, record_episode
 from train.learner import Learner
+from train.run.metrics import by_agent
 from train.run.progress import Episodes
 
 Figures = dict[str, Any]
@@ -95,9 +96,15 @@ def baseline_actors(env: Environment) -> dict[str, Actor]:
 
 
 def mean_figures(env: Environment, metrics: dict[str, jax.Array]) -> dict[str, jax.Array]:
-    """Means `f32[...]` of `[episodes, ...]`, under the names that the headlines give to them."""
+    """Means `f32[]` over episodes of metrics `[episodes]`, under the names that the headlines give to them.
+
+    Of a metric `[episodes, agents]` there is a mean for each agent, see `train.run.metrics.by_agent`.
+    """
     names = {headline.metric: headline.figure for headline in registry.card_of(env).headlines}
-    return {names.get(name, name): value.mean(axis=0) for name, value in metrics.items()}
+    means: dict[str, jax.Array] = {}
+    for name, value in metrics.items():
+        means |= by_agent(names.get(name, name), value.mean(axis=0))
+    return {names.get(name, name): mean for name, mean in means.items()}
 
 
 def evaluation_function(
@@ -156,5 +163,5 @@ def first_seed(learner: Learner, params: Any) -> Any:
 
 
 def to_host(figures: dict[str, jax.Array]) -> Figures:
-    """Python numbers, and lists where there are seeds or agents."""
+    """Python numbers, and lists where there are seeds."""
     return {name: np.asarray(value).tolist() for name, value in jax.device_get(figures).items()}

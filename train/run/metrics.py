@@ -120,10 +120,17 @@ def summarize(metrics: dict[str, np.ndarray], num_seeds: int, *, settled: bool =
 
 def _put(record: Record, name: str, value: np.ndarray, seed_axes: int, *, known: bool) -> None:
     """Store a value; one with an agent axis under a name for each agent (`drone/ratio` -> `drone_0/ratio`)."""
-    if value.ndim == seed_axes:
-        record[name] = value.tolist() if known else None
-        return
     group, _, metric = name.rpartition("/")
-    for agent in range(value.shape[-1]):
-        name_of_agent = f"{group}/{metric}_{agent}" if group == "env" else f"{group}_{agent}/{metric}"
-        record[name_of_agent] = value[..., agent].tolist() if known else None
+    if group == "env" or value.ndim == seed_axes:
+        values = by_agent(name, value, seed_axes)
+    else:
+        values = {f"{each}/{metric}": number for each, number in by_agent(group, value, seed_axes).items()}
+    for each, number in values.items():
+        record[each] = number.tolist() if known else None
+
+
+def by_agent(name: str, value: Any, seed_axes: int = 0) -> dict[str, Any]:
+    """An array `[(seeds)]` by its name; of `[(seeds,) agents]`, one for each agent: `NAME_0`, `NAME_1`, ..."""
+    if value.ndim == seed_axes:
+        return {name: value}
+    return {f"{name}_{agent}": value[..., agent] for agent in range(value.shape[-1])}

@@ -12,6 +12,7 @@ from jaxvrp.card import Headline
 from jaxvrp.show import paper
 from jaxvrp.show.palette import NOTE, series_look
 from train.run.records import Record
+from train.shown.tables import deviation_of
 
 TRAINING, EVALUATION = "episode/return", "eval/return"
 
@@ -31,7 +32,7 @@ Band = tuple[np.ndarray, np.ndarray]
 
 
 def _deviation_band(values: np.ndarray) -> Band:
-    mean, deviation = values.mean(axis=1), values.std(axis=1, ddof=1)
+    mean, deviation = values.mean(axis=1), deviation_of(values)
     return mean - deviation, mean + deviation
 
 
@@ -40,7 +41,7 @@ def _confidence_band(values: np.ndarray) -> Band:
     from scipy.special import stdtrit
 
     mean, count = values.mean(axis=1), values.shape[1]
-    half = stdtrit(count - 1, 0.975) * values.std(axis=1, ddof=1) / np.sqrt(count)
+    half = stdtrit(count - 1, 0.975) * deviation_of(values) / np.sqrt(count)
     return mean - half, mean + half
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,14 +13,22 @@ from jaxvrp.io.messages import printable
 
 def figures_table(figures: dict[str, dict[str, Any]], headlines: Sequence[Headline]) -> str:
     """The aligned table of several players on the same instances, one row each; without headlines, of all figures."""
-    first = next(iter(figures.values()))
-    shown = [headline for headline in headlines if not headline.optional or headline.figure in first]
-    named = {headline.figure: headline.title for headline in shown} or {key: key for key in first}
-    columns = {"return": "return", **named, "length": "steps"}
+    columns = column_titles(next(iter(figures.values())), headlines)
     rows = [["", *columns.values()]]
     for name, values in figures.items():
         rows.append([name, *(_cell(values[key]) for key in columns)])
     return aligned(rows)
+
+
+def column_titles(figures: Mapping[str, Any], headlines: Sequence[Headline]) -> dict[str, str]:
+    """The columns of a table by name, with their titles, from the figures of any player; of agents, one for each."""
+    named = {}
+    for headline in headlines:
+        name, title = headline.figure, headline.title
+        agents = {f"{name}_{agent}": f"{title} {agent}" for agent in range(len(figures))}
+        found = {name: title} if name in figures else {key: head for key, head in agents.items() if key in figures}
+        named |= found if found or headline.optional else {name: title}
+    return {"return": "return", **(named or {key: key for key in figures}), "length": "steps"}
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:
@@ -37,8 +45,13 @@ def aligned(rows: Sequence[Sequence[str]]) -> str:
 def _cell(value: Any) -> str:
     """A number, or mean and standard deviation over seeds."""
     if isinstance(value, list):
-        return f"{_number(np.mean(value))} ± {_number(np.std(value))}"
+        return f"{_number(np.mean(value))} ± {_number(deviation_of(np.array(value)))}"
     return _number(value)
+
+
+def deviation_of(values: np.ndarray) -> np.ndarray:
+    """The standard deviation of a sample, along the last axis, of two or more seeds."""
+    return values.std(axis=-1, ddof=1)
 
 
 def _number(value: Any) -> str:
