@@ -49,6 +49,14 @@ of the trial that it takes up, whose worker is gone."""
 SETTINGS = "settings"
 """What is noted of a study: everything that all who join in must have in common."""
 
+OTHER = {
+    "algorithm": "another algorithm",
+    "config": "another configuration",
+    "words": "other typed keys",
+    "space": "another space",
+}
+"""What to call settings that are not those of the study."""
+
 STALE = 6
 """Heartbeats that a worker may miss until its trial is taken up again."""
 
@@ -77,7 +85,7 @@ class Sweep(NamedTuple):
     words: tuple[str, ...]  # of the command line of every run
     space: dict[str, optuna.distributions.BaseDistribution]  # by key
     trials: int
-    seed: int
+    sampler_seed: int
     out: pathlib.Path
 
 
@@ -127,7 +135,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--trials", type=positive, default=64, metavar="N", help="default: 64")
     parser.add_argument("--out", metavar="DIR", help="of all run folders (default: sweeps/ and the configuration)")
     parser.add_argument("--storage", metavar="URL", help="database of the trials (default: sweep.db in --out)")
-    parser.add_argument("--seed", type=index, default=0, metavar="N", help="of the sampler (default: 0)")
+    parser.add_argument("--sampler_seed", type=index, default=0, metavar="N", help="of Optuna's sampler (default: 0)")
     parser.add_argument("--heartbeat", type=above_zero, default=10.0, metavar="SECONDS", help=argparse.SUPPRESS)
     parser.epilog = "All other options are keys of the training (train.mappo --help), the same for every trial."
     args, keys = parser.parse_known_args(argv)
@@ -161,7 +169,7 @@ def read_sweep(args: argparse.Namespace, keys: Sequence[str]) -> Sweep:
         values = dict(zip(space, ends, strict=True))
         parse(config_class, [*words, *typed(values)], prog=f"train.{algorithm}", description="")
     out = pathlib.Path(args.out or pathlib.Path("sweeps") / pathlib.Path(args.config).stem)
-    return Sweep(algorithm, words, space, args.trials, args.seed, out)
+    return Sweep(algorithm, words, space, args.trials, args.sampler_seed, out)
 
 
 def read_space(path: str) -> dict[str, Any]:
@@ -223,7 +231,7 @@ def open_study(sweep: Sweep, args: argparse.Namespace) -> optuna.Study:
     kept = study.user_attrs.get(SETTINGS, settings)
     for name, value in settings.items():
         if kept[name] != value:
-            raise UserError(f"{sweep.out} is a sweep with another {name}; take another --out, or give the same again")
+            raise UserError(f"{sweep.out} is a sweep with {OTHER[name]}; take another --out, or give the same again")
     study.set_user_attr(SETTINGS, settings)
     return study
 
@@ -390,7 +398,7 @@ def train_trial(trial: optuna.Trial, sweep: Sweep, worker: Worker) -> float:
         gone = f"the worker of trial {trial.user_attrs[AGAIN]} is gone"
         worker.bar.write(f"{trial.user_attrs[FOLDER]}: {gone}, trial {trial.number} goes on with it")
     # A sampler for each trial: the draws of workers differ. `constant_liar`: what others train counts as bad.
-    draws = int(np.random.SeedSequence([sweep.seed, trial.number]).generate_state(1)[0])
+    draws = int(np.random.SeedSequence([sweep.sampler_seed, trial.number]).generate_state(1)[0])
     trial.study.sampler = optuna.samplers.TPESampler(seed=draws, constant_liar=True)
     values = {name: _suggest(trial, name, distribution) for name, distribution in sweep.space.items()}
     folder = sweep.out / trial.user_attrs[FOLDER]
@@ -473,21 +481,22 @@ def evaluations(folder: pathlib.Path) -> list[tuple[int, float]]:
     return [(each["env_steps"], float(np.mean(each["eval/return"]))) for each in records]
 
 
-def _shown(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+def _shown(value: Any, digits: str = ".4g") -> str:
+    return format(value, digits) if isinstance(value, float) else str(value)
 
 
 def report(study: optuna.Study, sweep: Sweep) -> None:
-    """The table of all trials, each with its end, the best first, as text and as CSV; and Optuna's plots."""
+    """The table of all trials, each with its end, the best first, as text and whole as CSV; and Optuna's plots."""
     trials = study.get_trials(deepcopy=False)
     trials.sort(key=lambda each: (each.state.name != "COMPLETE", -(each.value if each.value is not None else -np.inf)))
-    rows = [["run", "state", "return", *sweep.space, "trial"]]
+    rows: list[list[Any]] = [["run", "state", "return", *sweep.space, "trial"]]
     for each in trials:
-        value = "" if each.value is None else f"{each.value:.3f}"
-        keys = [_shown(each.params.get(name, "")) for name in sweep.space]
-        rows.append([_run_name(each), _end_of(each, trials), value, *keys, str(each.number)])
+        value = "" if each.value is None else each.value
+        keys = [each.params.get(name, "") for name in sweep.space]
+        rows.append([_run_name(each), _end_of(each, trials), value, *keys, each.number])
     write_csv(sweep.out / "trials.csv", rows)
-    print(aligned(rows[: MOST_ROWS + 1]))
+    printed = rows[: MOST_ROWS + 1]
+    print(aligned([[run, end, _shown(value, ".3f"), *map(_shown, rest)] for run, end, value, *rest in printed]))
     if len(rows) > MOST_ROWS + 1:
         print(f"... and {len(rows) - MOST_ROWS - 1} more in {sweep.out / 'trials.csv'}")
     draw(study, sweep)

@@ -5,6 +5,7 @@ Most trainings are replaced by a program that writes metrics alone: its return i
 
 import argparse
 import json
+import math
 import os
 import pathlib
 import re
@@ -150,13 +151,30 @@ def test_the_database_of_a_folder_of_any_name_lies_in_it(stand_in):
     assert sorted(path.name for path in stand_in.iterdir()) == [pathlib.Path(out).name, "run.py", "space.yaml"]
 
 
-def test_trials_depend_on_the_seed_alone(stand_in):
+def test_trials_depend_on_the_seed_of_the_sampler_alone(stand_in):
     tables = []
     for seed in ("3", "3", "4"):
-        sweep.main(words(stand_in, 3, "--seed", seed))
+        sweep.main(words(stand_in, 3, "--sampler_seed", seed))
         tables.append(sorted(table(stand_in)))
         (stand_in / "out").rename(stand_in / f"out_{len(tables)}")
     assert tables[0] == tables[1] != tables[2]
+
+
+def test_the_seed_is_that_of_the_trainings(stand_in, monkeypatch):
+    begun = []
+    begin = sweep.Trainings.begin
+    monkeypatch.setattr(
+        sweep.Trainings, "begin", lambda self, words, log: begun.append(words) or begin(self, words, log)
+    )
+    sweep.main(words(stand_in, 2, "--seed", "7"))
+    assert [each[each.index("--seed") + 1] for each in begun] == ["7", "7"]
+
+
+def test_the_table_in_a_file_has_all_digits(stand_in, capsys):
+    sweep.main(words(stand_in, 1))
+    ((_, _, value, rate, _),) = table(stand_in)
+    assert float(value) == -abs(math.log10(float(rate)) + 3)
+    assert f"{float(value):.3f}  {float(rate):.4g}" in " ".join(capsys.readouterr().out.split("\n"))
 
 
 def test_a_refused_trial_has_failed_and_the_sweep_goes_on(stand_in, capsys):
@@ -170,7 +188,7 @@ def test_a_refused_trial_has_failed_and_the_sweep_goes_on(stand_in, capsys):
 
 def test_a_sweep_with_other_settings_is_refused(stand_in):
     sweep.main(words(stand_in, 1))
-    with pytest.raises(UserError, match="is a sweep with another words"):
+    with pytest.raises(UserError, match="is a sweep with other typed keys; take another --out"):
         sweep.main(words(stand_in, 1, "--gamma", "0.9"))
     (stand_in / "space.yaml").write_text("actor_lr: {low: 1e-5, high: 1e-2, log: true}\n")
     with pytest.raises(UserError, match="is a sweep with another space"):
@@ -403,6 +421,6 @@ def test_the_keys_of_a_typed_environment_are_known(files):
     (files / "plain.yaml").write_text("num_envs: 8\nrollout_length: 8\n")
     paths = {name: str(files / f"{name}.yaml") for name in ("plain", "space")}
     args = argparse.Namespace(
-        config=paths["plain"], space=paths["space"], algorithm=None, trials=2, seed=0, out=str(files / "out")
+        config=paths["plain"], space=paths["space"], algorithm=None, trials=2, sampler_seed=0, out=str(files / "out")
     )
     assert sweep.read_sweep(args, ["--env.name", "darp"]).space.keys() == {"env.num_nodes"}
