@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import jaxvrp
-from jaxvrp.io.command_line import PROGRAM_NAMES, Interrupted, UserError, run_command
+from jaxvrp.io.command_line import PROGRAM_NAMES, Interrupted, UserError, importing, run_command
 from jaxvrp_command.names import ROOT, algorithms, aligned, checked, programs, sentence, width
 
 NAME, HELP = "jaxvrp", ("-h", "--help")
@@ -112,8 +112,10 @@ def _start(module: str, words: list[str]) -> None:
         return
     use_ours()
     find_users_modules()
-    entry = importlib.import_module("train.commands.entry").entry
-    entry(functools.partial(importlib.import_module(module).main, words))
+    with importing():
+        entry = importlib.import_module("train.commands.entry").entry
+        program = importlib.import_module(module)
+    entry(functools.partial(program.main, words))
 
 
 def use_ours() -> None:

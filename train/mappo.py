@@ -3,12 +3,9 @@
 python -m train.mappo --config truck_drone_basic
 """
 
-import functools
+from train.commands.entry import entry, training
 
-from train.commands import launch
-from train.commands.entry import entry
-
-main = functools.partial(launch.main, "mappo")
+main = training("mappo")
 
 if __name__ == "__main__":
     entry(main)

@@ -3,12 +3,9 @@
 python -m train.sac --config pcb_sac
 """
 
-import functools
+from train.commands.entry import entry, training
 
-from train.commands import launch
-from train.commands.entry import entry
-
-main = functools.partial(launch.main, "sac")
+main = training("sac")
 
 if __name__ == "__main__":
     entry(main)

@@ -3,12 +3,9 @@
 python -m train.td3 --config pcb_td3
 """
 
-import functools
+from train.commands.entry import entry, training
 
-from train.commands import launch
-from train.commands.entry import entry
-
-main = functools.partial(launch.main, "td3")
+main = training("td3")
 
 if __name__ == "__main__":
     entry(main)

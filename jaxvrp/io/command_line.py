@@ -200,6 +200,23 @@ def _interruptions_kept() -> Iterator[None]:
             signal.signal(signal.SIGTERM, terminate or signal.SIG_DFL)
 
 
+@contextlib.contextmanager
+def importing() -> Iterator[None]:
+    """Imports that Ctrl-C ends when they are done: in its middle, that of an extension crashes or blames itself."""
+    requested: list[int] = []
+    previous = signal.getsignal(signal.SIGINT)
+    if not callable(previous) or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGINT, lambda number, frame: requested.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous)
+    if requested:
+        raise KeyboardInterrupt
+
+
 def _interrupt() -> None:
     if hasattr(signal, "pthread_kill"):
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)  # ends what it waits for, too

@@ -6,14 +6,11 @@ import contextlib
 import os
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-import jax
-
-from jaxvrp.io.command_line import INTERRUPTED, run_command
+from jaxvrp.io.command_line import INTERRUPTED, UserError, importing, run_command
 from jaxvrp.io.messages import warn
-from jaxvrp.testing import ConformanceError
 
 MOST_BYTES = 2 * 10**9
 """Of compiled programs in a user's home directory."""
@@ -24,6 +21,30 @@ def entry(main: Callable[[], None]) -> NoReturn:
 
     A warning of what was read is one line, too.
     """
+    leave(run_command(lambda: _run(main)))
+
+
+def training(algorithm: str) -> Callable[..., None]:
+    """The command line of an algorithm, `train.commands.launch.main`, which is imported when it is called.
+
+    The imports take a second, in which `entry` already sees to Ctrl-C.
+    """
+
+    def main(argv: Sequence[str] | None = None) -> None:
+        with importing():
+            from train.commands import launch
+
+        launch.main(algorithm, argv)
+
+    return main
+
+
+def _run(main: Callable[[], None]) -> None:
+    with importing():
+        import jax
+
+        from jaxvrp.testing import ConformanceError
+
     warnings.showwarning = lambda message, *place: warn(message)
     jax.config.update("jax_compilation_cache_dir", folder := program_cache())
     if folder and "JAX_COMPILATION_CACHE_DIR" not in os.environ:
@@ -33,7 +54,10 @@ def entry(main: Callable[[], None]) -> NoReturn:
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
     # A cache that cannot be written, on a full disk say, costs time alone.
     warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache entry")
-    leave(run_command(main, (ConformanceError,)))
+    try:
+        main()
+    except ConformanceError as error:
+        raise UserError(str(error)) from None
 
 
 def leave(status: int) -> NoReturn:
@@ -41,7 +65,8 @@ def leave(status: int) -> NoReturn:
 
     Not where other processes wait for the end of this one.
     """
-    if status == INTERRUPTED and not jax.distributed.is_initialized():
+    jax = sys.modules.get("jax")  # not there if its import was interrupted
+    if status == INTERRUPTED and not (jax and jax.distributed.is_initialized()):
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError, AttributeError):  # it may be full, closed, or none
                 stream.flush()

@@ -62,6 +62,28 @@ entry(main)
 """
 
 
+IMPORTED = """
+import runpy, signal, sys
+
+class Interrupting:
+    def find_spec(self, name, path, target=None):
+        if name == sys.argv[1]:
+            signal.raise_signal(signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting())
+runpy.run_module(sys.argv[2], run_name="__main__", alter_sys=True)
+"""
+
+
+@pytest.mark.parametrize("program", ["train.mappo", "train.sac"])
+@pytest.mark.parametrize("module", ["jaxlib.xla_client", "train.commands.launch"])
+def test_ctrl_c_while_programs_are_imported_is_one_line(module, program):
+    command = [sys.executable, "-c", IMPORTED, module, program]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == "interrupted; what was saved before is kept, and the same command begins anew\n"
+
+
 def test_programs_that_were_used_longest_ago_make_room(tmp_path):
     for age in range(5):
         path = tmp_path / f"{age}-cache"
