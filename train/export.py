@@ -23,7 +23,7 @@ import jax
 import jaxvrp
 from jaxvrp import registry
 from jaxvrp.io.command_line import Parser, UserError, positive, refuse_overwriting, refuse_unwritable
-from jaxvrp.io.messages import installing
+from jaxvrp.io.messages import escaped, installing
 from jaxvrp.io.whole_files import UNFINISHED, try_to_write
 from jaxvrp.policies import program
 from jaxvrp.policies.actors import build_actors
@@ -63,8 +63,15 @@ def main(argv: Sequence[str] | None = None) -> None:
         try_to_write(next(parent for parent in out.absolute().parents if parent.is_dir()) / out.name)
     except OSError as error:
         raise UserError(f"cannot write {out}: {error.strerror}; choose another folder") from None
-    command = training_command(folder.recorded, args.config)
+    if folder.is_policy and args.config:
+        raise UserError(f"{args.run} is a policy, whose card says what it was trained by; leave --config out")
     run = folder.load(args.checkpoint)
+    if folder.is_policy:
+        training = read_card(folder.folder).training
+    else:
+        command = training_commands(folder.recorded, args.config, run.update)
+        steps = run.update * folder.recorded.config.steps_per_update
+        training = {"command": command, "update": run.update, "env_steps": steps}
     config = folder.recorded.config
     episodes = args.episodes or config.eval_episodes
     asked = [] if episodes == config.eval_episodes else ["--episodes", str(episodes)]
@@ -74,7 +81,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         run,
         folder.recorded,
         about=args.about,
-        training={"command": command, "update": run.update, "env_steps": run.update * config.steps_per_update},
+        training=training,
         figures={
             "command": shlex.join(["python", "-m", "train.evaluate", "--run", out.name, *asked]),
             "instances": episodes,
@@ -86,7 +93,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     print(f"{episodes} fixed instances, whole episodes, deterministic policy of update {run.update}\n")
     print(figures_table(figures, registry.card_of(run.learner.env).headlines))
     size = sum(path.stat().st_size for path in out.iterdir())
-    print(f"\nwrote {out}: {size / 1000:.0f} kB, trained by {command}")
+    print(f"\nwrote {out}: {size / 1000:.0f} kB, trained by {escaped(str(training.get('command')))}")
 
 
 def _write_program(out: pathlib.Path, folder: RunFolder, args: argparse.Namespace) -> None:
@@ -131,6 +138,27 @@ def training_command(recorded: RecordedRun, config_file: str | None) -> str:
     changed = {name: value for name, value in after.items() if name not in before or before[name] != value}
     words = [(f"--{name}", as_typed(value)) for name, value in [*start.items(), *changed.items()]]
     return shlex.join(["python", "-m", program, *(word for pair in words for word in pair)])
+
+
+def training_commands(recorded: RecordedRun, config_file: str | None, update: int) -> str:
+    """What to type to train a run up to an update; several commands where a resume has changed what it had trained to.
+
+    Schedules reach over all updates, so the last configuration alone would train other numbers.
+    """
+    configs = [recorded.config]
+    for change in reversed(recorded.changes):
+        configs.insert(0, dataclasses.replace(configs[0], **change.before))
+    changes = [change for change in recorded.changes if change.update < update]
+    configs = configs[: len(changes) + 1]
+    if all(config.num_updates == configs[0].num_updates for config in configs):
+        return training_command(dataclasses.replace(recorded, config=configs[-1]), config_file)
+    text = f"{training_command(dataclasses.replace(recorded, config=configs[0]), config_file)} --run_dir run"
+    for config, change in zip(configs, changes, strict=False):
+        words = [word for name, value in change.after.items() for word in (f"--{name}", as_typed(value))]
+        stopped = f", stopped at update {change.update}" if change.update < config.num_updates else ""
+        resume = shlex.join(["python", "-m", f"train.{recorded.algorithm}", "--resume", "run", *words])
+        text += f"{stopped}, then {resume}"
+    return text
 
 
 def export(out: pathlib.Path, run: Trained, recorded: RecordedRun, **card: Any) -> None:

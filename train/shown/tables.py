@@ -22,7 +22,7 @@ def figures_table(figures: dict[str, dict[str, Any]], headlines: Sequence[Headli
 
 def column_titles(figures: Mapping[str, Any], headlines: Sequence[Headline]) -> dict[str, str]:
     """The columns of a table by name, with their titles, from the figures of any player; of agents, one for each."""
-    named = {}
+    named: dict[str, str] = {}
     for headline in headlines:
         name, title = headline.figure, headline.title
         agents = {f"{name}_{agent}": f"{title} {agent}" for agent in range(len(figures))}

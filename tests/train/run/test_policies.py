@@ -21,7 +21,7 @@ from train.commands import launch
 from train.run.checkpoint import Checkpoints
 from train.run.evaluator import Evaluator
 from train.run.folder import CHECKPOINTS, RunFolder, write_configuration
-from train.run.resume import RecordedRun
+from train.run.resume import RecordedRun, resumed
 from train.settings import command_line
 
 LARGEST = 2_000_000
@@ -76,6 +76,34 @@ def test_what_it_was_trained_by_is_what_to_type(run):
     assert jaxvrp.make(**values["env"]) == jaxvrp.make(**wanted["env"])
     with pytest.raises(UserError, match="cannot read --config nowhere"):
         export.training_command(recorded, "nowhere")
+
+
+def test_a_resumed_run_was_trained_by_several_commands(run):
+    recorded = RunFolder(run).recorded  # an update of 32 steps
+    longer = resumed(recorded, {"eval_interval": 2, "total_steps": 96}, 1)
+    longest = resumed(longer, {"total_steps": 192}, 2)
+    first = export.training_command(recorded, None)
+    second = "python -m train.mappo --resume run --eval_interval 2 --total_steps 96"
+    third = "python -m train.mappo --resume run --total_steps 192"
+    assert export.training_commands(longest, None, 1) == first, "changes came after it"
+    assert export.training_commands(longest, None, 2) == f"{first} --run_dir run, then {second}"
+    wanted = f"{first} --run_dir run, then {second}, stopped at update 2, then {third}"
+    assert export.training_commands(longest, None, 6) == wanted
+    logged = resumed(recorded, {"logger": []}, 1)
+    assert export.training_commands(logged, None, 2) == export.training_command(logged, None)
+
+
+def test_a_policy_that_is_exported_again_was_trained_as_before(exported, tmp_path, capsys):
+    card = policies.read_card(exported)
+    for path in exported.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    damaged_card(tmp_path, training={**card.training, "command": "several commands"})
+    again = tmp_path / "again"
+    export.main([str(tmp_path), str(again), "--episodes", "2"])
+    assert policies.read_card(again).training == {**card.training, "command": "several commands"}
+    assert capsys.readouterr().out.endswith("trained by several commands\n")
+    with pytest.raises(UserError, match=r"is a policy, whose card says what it was trained by; leave --config out"):
+        export.main([str(tmp_path), str(tmp_path / "more"), "--config", "darp"])
 
 
 @pytest.mark.slow
