@@ -39,8 +39,8 @@ def load_policy(source: str | os.PathLike, /, *, trust: bool = False, **paramete
     """A trained policy, with the environment that it plays: `policy.act(state)` gives actions.
 
     Args:
-        source: the name of a shipped policy, or the folder or file that `jaxvrp export` wrote; not the folder of a run,
-            whose checkpoints `train` reads.
+        source: the name of a shipped policy, or the folder or file that `jaxvrp export` wrote, of MAPPO or IPPO; not
+            the folder of a run, whose checkpoints `train` reads.
         trust: whether a dotted path that it names may be imported and run.
         parameters: changes of the environment, not of a file's; of its sizes if the network is `attention`.
 
@@ -69,7 +69,10 @@ def _load(source: str | os.PathLike, trust: bool, parameters: dict[str, Any]) ->
     card = read_card(path)
     values, algorithm = read_values(path, ALGORITHMS)
     if algorithm not in LEARNERS:
-        raise UserError(f"{path} was trained by {algorithm}; only policies of {' and '.join(LEARNERS)} are loaded")
+        raise UserError(
+            f"{path} was trained by {algorithm}, and only policies of {' and '.join(LEARNERS)} are loaded; "
+            f"train.RunFolder('{path}').load('latest') has its learner and params: learner.actor(params, ...) plays"
+        )
     if not isinstance(values.get("env"), dict):
         raise UserError(
             f"{path / CONFIG}: env is {shown(values.get('env'))}; it must be a mapping with a name; {REMEDY}"

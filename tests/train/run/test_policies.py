@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import jaxvrp
+import train
 from jaxvrp.io.command_line import UserError
 from jaxvrp.policies import folder as policies
 from tests.toy_environments import TINY
@@ -104,6 +105,23 @@ def test_a_policy_that_is_exported_again_was_trained_as_before(exported, tmp_pat
     assert capsys.readouterr().out.endswith("trained by several commands\n")
     with pytest.raises(UserError, match=r"is a policy, whose card says what it was trained by; leave --config out"):
         export.main([str(tmp_path), str(tmp_path / "more"), "--config", "darp"])
+
+
+def test_a_policy_of_continuous_actions_is_played_by_its_learner(tmp_path):
+    small = {"num_envs": 4, "num_devices": 1, "hidden_sizes": (8,), "eval_episodes": 4}
+    learner = make_train(ALGORITHMS["sac"].config_class(env={"name": "line_walk_of_the_tests"}, **small))
+    recorded, run, out = RecordedRun(learner.config, "sac"), tmp_path / "run", tmp_path / "policy"
+    run.mkdir()
+    write_configuration(run, recorded)
+    Checkpoints(run / CHECKPOINTS).save(10, learner.init(jax.random.key(0)), 0.0, recorded.values)
+    export.main([str(run), str(out)])
+    with pytest.raises(ValueError, match=r"trained by sac, and only .* mappo and ippo are loaded; train\.RunFolder"):
+        jaxvrp.load_policy(out)
+    policy = train.RunFolder(str(out)).load("latest")
+    actor = policy.learner.actor(policy.params, deterministic=True)
+    figures = jax.jit(lambda: Evaluator(policy.learner.evaluation_env, 4, learner.config.eval_seed).play(actor))()
+    wanted = policies.read_card(out).figures["players"]["policy"]["return"]
+    assert float(figures["return"]) == pytest.approx(wanted, rel=1e-5)
 
 
 @pytest.mark.slow
