@@ -415,6 +415,8 @@ def train_trial(trial: optuna.Trial, sweep: Sweep, worker: Worker) -> float:
     else:
         raise _failed(trial, worker, f"killed {RESTARTS} times")
     (*_, (_, value)) = evaluations(folder)
+    if np.isnan(value):  # Optuna would fail the trial without a note, as that of a lost worker, which is taken up again
+        raise _failed(trial, worker, "the evaluated return is no number; look at the environment with jaxvrp.check_env")
     keys = ", ".join(f"{name} {_shown(values[name])}" for name in values)
     worker.bar.write(f"{folder.name}: return {value:.3f}, {keys}")
     return value

@@ -186,6 +186,13 @@ def test_a_refused_trial_has_failed_and_the_sweep_goes_on(stand_in, capsys):
     assert "failed: error: it is refused" in capsys.readouterr().out
 
 
+def test_a_trial_without_a_return_has_failed(stand_in, capsys):
+    (stand_in / "run.py").write_text(RUN.replace("PAUSE", "0").replace("-abs(math.log10(rate) + 3)", "math.nan"))
+    sweep.main(words(stand_in, 2))
+    assert [row[:3] for row in table(stand_in)] == [["trial_0000", "fail", ""], ["trial_0001", "fail", ""]]
+    assert "trial_0001 failed: the evaluated return is no number" in capsys.readouterr().out
+
+
 def test_a_sweep_with_other_settings_is_refused(stand_in):
     sweep.main(words(stand_in, 1))
     with pytest.raises(UserError, match="is a sweep with other typed keys; take another --out"):
