@@ -92,7 +92,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "after the last update; of the seeds: mean (least to largest)",
         "CPU s": "seconds of all cores for all seeds together, with compilation and evaluation",
     }
-    titles = learning.titles_of(jaxvrp.make(**config.env))
+    titles = learning.titles_of(jaxvrp.make(**config.env), records[chosen[0]]["figures"])
     report = f"{measure.described(header, how)}\n\n{aligned(table(records, titles))}"
     measure.write_result(args.out, {"machine": header, "protocol": how, "titles": titles, "records": records}, report)
 

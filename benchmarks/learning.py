@@ -15,7 +15,7 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +24,7 @@ from benchmarks import measure
 from benchmarks.measure import Spread
 from jaxvrp import registry
 from jaxvrp.io.command_line import Parser, positive
-from train import ALGORITHMS, aligned, entry, parse
+from train import ALGORITHMS, aligned, column_titles, entry, parse
 
 Table = list[list[str]]
 
@@ -64,10 +64,9 @@ def _cell(value: float | list[float]) -> str:
     return f"{mean:.3f} ({Spread.of(value).low:.3f} to {Spread.of(value).high:.3f})"
 
 
-def titles_of(env: jaxvrp.Environment) -> dict[str, str]:
-    """The figures that are worth a column, and their titles."""
-    headlines = {headline.figure: headline.title for headline in registry.card_of(env).headlines}
-    return {"return": "return", **headlines, "length": "steps"}
+def titles_of(env: jaxvrp.Environment, figures: Mapping[str, Any]) -> dict[str, str]:
+    """The figures, of those of a player, that are worth a column, and their titles."""
+    return column_titles(figures, registry.card_of(env).headlines)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -77,7 +76,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     measure.check_result_file(args.out, [args.config])
     words = ["--config", args.config, "--num_seeds", str(args.num_seeds), *words]
     config, figures, seconds, _ = trained(args.algorithm, words)
-    titles = titles_of(jaxvrp.make(**config.env))
+    titles = titles_of(jaxvrp.make(**config.env), figures["policy"])
     header = measure.machine(["python", "-m", "benchmarks.learning", *argv], measure.device_name())
     how = {
         "training": f"{args.algorithm}, {args.config}: {config.num_updates * config.steps_per_update} steps of each of "

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from train.settings.config import RunConfig
     from train.settings.config_file import shipped_names
     from train.settings.stages import stages_of
-    from train.shown.tables import aligned, figures_table
+    from train.shown.tables import aligned, column_titles, figures_table
 
 MODULES = {
     "train.algorithms": ("ALGORITHMS", "make_train"),
@@ -39,7 +39,7 @@ MODULES = {
         "first_seed",
         "mean_figures",
     ),
-    "train.shown.tables": ("aligned", "figures_table"),
+    "train.shown.tables": ("aligned", "column_titles", "figures_table"),
 }
 """The names of the public face, by module; the modules of `train` themselves do not use it."""
 

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+import jaxvrp
 import tests.toy_environments  # noqa: F401
 from benchmarks import learning
 from jaxvrp.io.command_line import UserError
@@ -37,6 +38,12 @@ def test_a_table_has_mean_and_range_of_seeds_and_plain_numbers_else():
         ["policy", "3.000 (1.000 to 6.000)", "4.000 (4.000 to 4.000)"],
         ["random", "-1.000", "9.000"],
     ]
+
+
+def test_columns_that_an_environment_does_without_are_left_out():
+    env = jaxvrp.make("dispatch", scenario="same_day")
+    titles = learning.titles_of(env, {"return": 1.0, "length": 12.0})
+    assert "late_share" not in titles and {"return", "length"} < titles.keys()
 
 
 def test_the_configuration_is_not_overwritten(tmp_path):
