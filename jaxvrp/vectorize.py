@@ -93,9 +93,10 @@ class VecState(struct.PyTreeNode):
 class VecEnv(struct.PyTreeNode):
     """`num_envs` copies of an environment in lockstep, each reset as soon as its episode ends.
 
-    A reset takes the next state of a pool of `2 * num_envs` fresh states, redrawn every `pool_steps` steps. The batch
-    reads one contiguous slice of the pool, which moves with each step; so the next problem of an environment does
-    not depend on its episode.
+    A reset takes a state of a pool of `2 * num_envs` fresh states, redrawn every `pool_steps` steps. The batch reads
+    one contiguous slice of the pool, elsewhere in each step; so the next problem of an environment does not depend on
+    its episode. Of episodes shorter than half of `pool_steps`, some are on the same problem: their statistics then
+    vary as those of fewer episodes do, and a smaller `pool_steps` makes more problems.
 
     Attributes:
         env: the environment.
@@ -268,13 +269,25 @@ class VecEnv(struct.PyTreeNode):
 
     def _reset_ended(self, state: VecState, settled: State, done: jax.Array) -> tuple[State, jax.Array]:
         """The states after the resets, and the row of the pool where the episode of each began."""
-        # Strides that use up the pool by the time it is redrawn: few environments get the same instance.
-        groups = self.num_envs // self.group_size
-        start = self.group_size * (state.cursor * max(1, groups // self.pool_steps) % (groups + 1))
+        start = self._start(state.cursor)
         fresh = jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, start, self.num_envs), state.pool)
         rows = start + jnp.arange(self.num_envs, dtype=jnp.int32)
         env = jax.tree.map(lambda old, new: rows_replaced(old, new, done), settled, fresh)
         return env, jnp.where(done, rows, state.pool_row)
+
+    def _start(self, cursor: jax.Array) -> jax.Array:
+        """`i32[]`, where the slice begins that the batch reads so many steps after the pool was drawn.
+
+        First everywhere, by strides that use up the pool by the time it is redrawn: few environments get the same
+        instance. Then wherever a hash says (the mixing of MurmurHash3): with a period, all episodes that are as long
+        would begin on the same few instances.
+        """
+        groups = self.num_envs // self.group_size
+        moved = cursor.astype(jnp.uint32) * max(1, groups // self.pool_steps)
+        mixed = moved * jnp.uint32(0x85EBCA6B)
+        mixed = (mixed ^ (mixed >> 13)) * jnp.uint32(0xC2B2AE35)
+        scattered = (mixed ^ (mixed >> 16)) % (groups + 1)
+        return self.group_size * jnp.where(moved <= groups, moved, scattered).astype(jnp.int32)
 
     def _remembered(self, content: Any, env: State) -> Any:
         """The content of the memory after a step to the states `env`, the same on all devices."""

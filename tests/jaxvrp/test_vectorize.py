@@ -115,6 +115,14 @@ def test_groups_that_end_together_get_the_same_instances(reach):
     assert len(np.unique(starts, axis=0)) > len(targets), "groups and episodes differ"
 
 
+@pytest.mark.parametrize("length", [1, 5, 9, 10, 20])
+def test_episodes_of_one_length_begin_on_many_instances_of_the_pool(reach, length):
+    """Also where as many steps lead around the pool: nine instances can be read first."""
+    starts = [int(VecEnv(reach, 8)._start(jnp.int32(step))) for step in range(length - 1, 128, length)]
+    drawn = np.random.default_rng(0).integers(0, 9, (200, len(starts)))
+    assert len(set(starts)) >= np.quantile([len(set(row)) for row in drawn], 0.1)
+
+
 def test_groups_divide_the_batch(reach):
     with pytest.raises(ValueError, match=r"^num_envs is 4, which group_size \(3\) does not divide$"):
         VecEnv(reach, 4, group_size=3)
