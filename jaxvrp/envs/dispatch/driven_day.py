@@ -46,13 +46,14 @@ def stops_of(env: Dispatch, states: State) -> list[Stop]:
     if len(states.step) < 2:
         return []
     begun, stops, start, departs, way = jax.device_get(_begun(env, states))
+    is_drone = np.asarray(states.prepared.instance.is_drone[0])
     found: list[Stop] = []
     trips = np.zeros(begun.shape[1], int)
     for time, v in np.ndindex(begun.shape[:2]):
         last = None
         for k in np.flatnonzero(begun[time, v]):
             departure = float(departs[time, v, k])
-            trips[v] += last is None or departure != last
+            trips[v] += last is None or departure != last or is_drone[v]
             last = departure
             request, is_pickup = int(stops[time, REQUEST, v, k]), bool(stops[time, LOAD, v, k] > 0)
             times = float(start[time, v, k]), int(trips[v]), departure, float(way[time, v, k])

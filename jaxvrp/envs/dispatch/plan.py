@@ -151,8 +151,8 @@ def _stops(named: NamedDay, day: DrivenDay) -> list[dict[str, Any]]:
     """The stops of vehicle after vehicle; `departs` is when it leaves for it, or begins to load for the trip."""
     rows = []
     for v in day.vehicles:
-        stops = [stop for stop in day.stops if stop.vehicle == v]
-        for at, stop in enumerate(stops, 1):
+        legs = ((leg.stop, leg.load) for leg in day.report.legs if leg.vehicle == v and leg.stop is not None)
+        for at, (stop, load) in enumerate(legs, 1):
             rows.append(
                 {
                     "vehicle": named.vehicles[v],
@@ -162,7 +162,7 @@ def _stops(named: NamedDay, day: DrivenDay) -> list[dict[str, Any]]:
                     "request": named.requests[stop.request],
                     "departs": named.moment(stop.departs),
                     "begin": named.moment(stop.start),
-                    "load": [load for time, load in day.tracks[v].loads if time <= stop.start][-1],
+                    "load": load,
                 }
             )
     return rows

@@ -237,6 +237,29 @@ def test_the_plan_says_who_was_asked_and_what_was_answered(file, tmp_path):
     }
 
 
+def test_stops_at_one_time_have_a_load_each(town, write):
+    """Two at one door, with no time at stops; the third comes too late, and the south is too far."""
+    town["vehicles"][0]["stop_time"], town["vehicles"][1]["start"] = 0, [0, -90]
+    town["requests"] = [ride("Ada", 5), ride("Ben", 5), ride("Cy", 6, pickup_deadline=6.5)]
+    plan = solve.solve(write(json.dumps(town), "town.json"), method="accept").plan
+    loads = [(stop["what"], stop["begin"], stop["load"]) for stop in plan["stops"]]
+    assert plan["feasible"] and loads[:2] == [("pickup", 7.0, 1), ("pickup", 7.0, 2)]
+    assert loads[2:4] == [("drop-off", 13.0, 1), ("drop-off", 13.0, 0)]
+
+
+def test_flights_that_depart_at_one_time_are_trips_each(town, write):
+    """To the depot itself, in no time."""
+    town["depot"] = [0, 0]
+    town["vehicles"] = [
+        {"id": name, "speed": 30, "capacity": 1, "is_drone": name == "drone"} for name in ("van", "drone")
+    ]
+    times = {"arrival": 0, "pickup_earliest": 10, "dropoff_deadline": 60}
+    town["requests"] = [{"id": name, "dropoff": [0, 0], **times} for name in ("Ada", "Ben", "Cy")]
+    plan = solve.solve(write(json.dumps(town), "town.json"), method="accept").plan
+    trips = [stop["trip"] for stop in plan["stops"] if stop["vehicle"] == "drone"]
+    assert plan["feasible"] and len(plan["stops"]) == 3 and trips == list(range(1, 1 + len(trips))) and len(trips) > 1
+
+
 def test_a_day_with_a_depot_sets_scenario_and_fleet(town, write):
     town["depot"] = [0, 0]
     for entry in (*town["requests"], *town["vehicles"]):
