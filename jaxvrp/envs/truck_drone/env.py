@@ -307,9 +307,9 @@ class TruckDrone(Physics, Environment):
         return {
             "customers_served": served,
             "total_customers": total,
-            "completion_rate": served / total,
+            "completion_rate": served / jnp.maximum(total, 1.0),
             "success": self.is_complete(state).astype(jnp.float32),
-            "on_time_rate": state.totals.on_time / total,
+            "on_time_rate": state.totals.on_time / jnp.maximum(total, 1.0),
             "time_step": state.step.astype(jnp.float32),
             "crashed_drones": jnp.sum(state.drones.is_crashed, dtype=jnp.float32),
             **totals,

@@ -262,8 +262,8 @@ def is_event(physics: Physics, before: World, after: World) -> jax.Array:
     near = recoverable(physics, after) & ~recoverable(physics, before)
     charged = (after.drones.battery >= physics.max_battery) & (before.drones.battery < physics.max_battery)
     sent_home = after.drones.forced_return & ~before.drones.forced_return
-    was_at_node, is_at_node = (
-        (distance(world.instance.node_position, world.truck.position) < ARRIVED).any() for world in (before, after)
+    was_there, is_there = (
+        distance(world.instance.node_position, world.truck.position) < ARRIVED for world in (before, after)
     )
     news = is_known(after) & ~is_known(before)
     of_drones = boarded | crashed | near | charged | sent_home
@@ -271,4 +271,4 @@ def is_event(physics: Physics, before: World, after: World) -> jax.Array:
     if lost_before is not None and lost is not None:
         carrying = after.drones.carrying
         of_drones |= (carrying >= 0) & (lost & ~lost_before)[jnp.maximum(carrying, 0)]
-    return of_drones.any() | (after.customers.just_served | news).any() | (is_at_node & ~was_at_node)
+    return of_drones.any() | (after.customers.just_served | news).any() | (is_there & ~was_there).any()

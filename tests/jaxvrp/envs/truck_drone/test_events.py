@@ -59,7 +59,7 @@ def happened(env, before, after):
     in_reach_before = in_air_before & (gap(was.position, before.truck.position) <= reach)
     in_reach = in_air & (gap(now.position, after.truck.position) <= reach)
     nodes = before.instance.node_position
-    at_node_before, at_node = ((gap(nodes, world.truck.position) < 1e-6).any() for world in (before, after))
+    at_node_before, at_node = (gap(nodes, world.truck.position) < 1e-6 for world in (before, after))
     facts = {
         "served": after.customers.served & ~before.customers.served,
         "boarded": (was.status != ONBOARD) & (now.status == ONBOARD),
@@ -68,7 +68,7 @@ def happened(env, before, after):
         "came within reach": in_reach & ~in_reach_before,
         "charged": (now.battery >= env.max_battery) & (was.battery < env.max_battery),
         "sent home": now.forced_return & ~was.forced_return,
-        "truck arrived": at_node and not at_node_before,
+        "truck arrived": at_node & ~at_node_before,
     }
     return {name for name, fact in facts.items() if np.any(fact)}
 
@@ -112,6 +112,14 @@ def compared(env, by_steps, step):
             decisions.append(((state, timestep), (single, last), total, count, news))
         episodes.append(decisions)
     return episodes
+
+
+def test_a_truck_that_is_at_the_next_node_after_a_step_has_arrived(env):
+    fast = env.replace(truck_speed=1000.0)
+    decide, (state, _) = jax.jit(fast.step), fast.reset(jax.random.key(0))
+    for node in (1, 2, 3, 1):
+        state, timestep = decide(state, {"truck": jnp.full(1, node, jnp.int32), "drone": jnp.zeros(2, jnp.int32)})
+        assert timestep.duration == 1
 
 
 @pytest.mark.slow

@@ -229,6 +229,8 @@ def test_padding_is_no_customer():
     instance = jax.jit(env.generate)(jax.random.key(0))
     shorter = instance.replace(exists=np.array([True, True, False]))
     assert len(map_of(env, shorter).customers) == 2
+    nobody = env.reset_to(instance.replace(exists=np.zeros(3, bool)))[1]
+    assert nobody.terminated and np.isfinite(jax.tree.leaves(nobody.metrics)).all()
 
 
 PLAIN = {**changed("drones", [{**drone, "payload_factor": 0} for drone in TOWN["drones"]])}
