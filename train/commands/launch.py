@@ -27,7 +27,7 @@ from train.run.lock import LOCK, locked
 from train.run.loop import Begin, Stage
 from train.run.resume import RecordedRun, check_same, resumed
 from train.settings import command_line
-from train.settings.command_line import Launch
+from train.settings.command_line import NAMES, Launch
 from train.settings.config import RunConfig
 from train.settings.stages import joined, stage_folder, stages_of
 from train.sharding import initialize
@@ -75,7 +75,7 @@ def main(algorithm: str, argv: Sequence[str] | None = None, *, kept: Kept | None
             begin_run(folder, run)
         elif is_main and run != run_to_train(launch, algorithm):
             raise UserError(f"another process has just changed the run in {folder}; try again")
-        train_stages(learners, folder, run, begin=begin, trust=launch.trust or not launch.resume, kept=kept)
+        train_stages(learners, folder, run, begin=begin, kept=kept)
 
 
 def checked_learner(config: RunConfig, made: Environment | None = None) -> Learner:
@@ -105,13 +105,11 @@ def train_stages(
     run: RecordedRun,
     *,
     begin: Begin | None,
-    trust: bool,
     kept: Kept | None,
 ) -> None:
     """Train a run, or go on with it, stage by stage: the last in its folder, those before in folders within.
 
-    `learners` are of the stages that are to be trained: of the last one alone, if it has a checkpoint. `trust` is of
-    the folders of earlier stages.
+    `learners` are of the stages that are to be trained: of the last one alone, if it has a checkpoint.
     """
     total = max(1, len(getattr(run.config, "stages", ())))
     for number, learner in enumerate(learners[:-1], 1):
@@ -119,7 +117,7 @@ def train_stages(
         if (latest_update(place) or 0) < learner.config.num_updates:
             recorded = RecordedRun(learner.config, run.algorithm)
             train_earlier(learner, recorded, place, begin, Stage(number, total, folder), kept)
-        begin = beginning(learners[number], place, trust=trust)
+        begin = beginning(learners[number], place, trust=False)
     resume = latest_update(folder) is not None
     loop.run(
         learners[-1], folder, run, resume=resume, begin=begin, stage=Stage(total, total, folder), kept=kept, shown=SHOWN
@@ -168,8 +166,12 @@ def run_to_train(launch: Launch, algorithm: str) -> RecordedRun:
 
 
 def beginning(learner: Any, path: str | os.PathLike, *, trust: bool) -> Begin:
-    """What puts the policy of the run at a path into a fresh state."""
-    start = RunFolder(path, trust=trust).load("latest")
+    """What puts the policy of the run at a path into a fresh state.
+
+    Dotted paths of that run are imported where they are those of the learner's environment, or with `trust`.
+    """
+    named = [learner.config.env.get(name) for name in NAMES]
+    start = RunFolder(path, trust=trust, named=named).load("latest")
     check_continues(start.learner, learner, f"start_from {path}")
 
     def begin(state: Any) -> Any:

@@ -95,17 +95,24 @@ class RunFolder:
     `writer` is the learner of the environment that it was trained in, `player` that of the environment to play.
     """
 
-    def __init__(self, run: str | os.PathLike, env: dict[str, Any] | None = None, *, trust: bool = False):
+    def __init__(
+        self,
+        run: str | os.PathLike,
+        env: dict[str, Any] | None = None,
+        *,
+        trust: bool = False,
+        named: Collection[Any] = (),
+    ):
         """Read the configuration of a run, a policy, or a policy that is shipped, by its name.
 
-        `env` holds changes of its environment, such as another size; they go before what evaluation changes, and may
-        name dotted paths.
+        `env` holds changes of its environment, such as another size; they go before what evaluation changes. Dotted
+        paths that they name, or that are `named`, are imported; see `read_run`.
 
         Raises:
             UserError: no run there, no such parameter, or a dotted path without `trust`; see `read_run`.
         """
         changes = env or {}
-        named = [value for value in changes.values() if isinstance(value, str)]
+        named = [*named, *(value for value in changes.values() if isinstance(value, str))]
         self.folder = find_run(run)
         self.is_policy = (self.folder / CARD).is_file()
         self.recorded = read_run(self.folder, trust=trust, named=named)

@@ -55,7 +55,7 @@ class Launch:
     """What a command line asks for: a configuration, where to write, what to resume, which process of how many.
 
     `env` is the environment of the configuration, None where a run goes on. `trust` says whether the folder to resume
-    may name dotted paths; `changes` are the typed keys that a resume may change.
+    or to start from may name dotted paths; `changes` are the typed keys that a resume may change.
     """
 
     config: Any
@@ -94,6 +94,10 @@ def parse(config_class: type[Config], argv: Sequence[str], *, prog: str, descrip
     typed.pop("config", None)
     typed = {name: _value(text) for name, text in typed.items()}
     config, env = _configured(config_class, known, from_file, typed)
+    if launch["trust"] and not (launch["resume"] or getattr(config, "start_from", None)):
+        raise UserError(
+            "--trust is of --resume and start_from; what is typed, or stands in --config, is trusted: leave it out"
+        )
     changes = {name: getattr(config, name) for name in typed if name in CHANGEABLE}
     launch |= {"trust": bool(launch["trust"]), **_processes(launch)}
     return Launch(config=config, env=None if launch["resume"] else env, changes=changes, **launch)
@@ -107,8 +111,6 @@ def known_for(config_class: type[Config], from_file: Mapping[str, Any], argv: Se
 
 def _check_resume(options: Sequence[str]) -> None:
     """Check that what goes with `--resume` is typed, and nothing else."""
-    if "resume" not in options and "trust" in options:
-        raise UserError("--trust is of --resume; what is typed, or stands in --config, is trusted: leave it out")
     allowed = ("resume", "trust", "help", *CHANGEABLE, *PROCESSES)
     extra = [f"--{name}" for name in options if name not in allowed]
     if "resume" in options and extra:

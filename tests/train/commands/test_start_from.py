@@ -27,15 +27,19 @@ def first():
     return learner()
 
 
+def begin_in(folder, of):
+    """The folder of a run that has saved the state that it began with: any policy will do."""
+    folder.mkdir()
+    recorded = RecordedRun(of.config, "mappo")
+    write_configuration(folder, recorded)
+    Checkpoints(folder / CHECKPOINTS).save(1, of.init(jax.random.key(0)), 0.0, recorded.values)
+    return folder
+
+
 @pytest.fixture(scope="module")
 def begun(first, tmp_path_factory):
-    """The folder of a run that has saved the state that it began with: any policy will do."""
-    folder = tmp_path_factory.mktemp("runs") / "first"
-    folder.mkdir()
-    recorded = RecordedRun(first.config, "mappo")
-    write_configuration(folder, recorded)
-    Checkpoints(folder / CHECKPOINTS).save(1, first.init(jax.random.key(0)), 0.0, recorded.values)
-    return folder
+    """`begin_in` of `first`."""
+    return begin_in(tmp_path_factory.mktemp("runs") / "first", first)
 
 
 def test_the_policy_of_the_other_run_is_the_first_of_this(begun):
@@ -74,3 +78,13 @@ def test_what_cannot_be_begun_with_is_one_line(begun, tmp_path):
     with pytest.raises(UserError, match=r"nowhere is no run folder") as error:
         beginning(learner(start_from=str(tmp_path / "nowhere")))
     assert "\n" not in str(error.value)
+
+
+def test_a_dotted_path_is_imported_where_it_is_that_of_this_run_too(tmp_path):
+    dotted = {"name": "tests.toy_environments:Errands"}
+    run = begin_in(tmp_path / "first", learner(env=dotted))
+    beginning(learner(start_from=str(run), env=dotted))
+    other = learner(start_from=str(run))
+    with pytest.raises(UserError, match=r"env\.name is 'tests.toy_environments:Errands', which would .*add --trust$"):
+        beginning(other)
+    launch.beginning(other, run, trust=True)

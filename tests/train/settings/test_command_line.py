@@ -267,7 +267,7 @@ def test_a_bad_file(content, says, workplace, mistake):
         ("--resume=", "is no run folder"),
         ("--resume nowhere --config a.yaml", "--resume goes on .*; leave out --config; it takes total_steps, log_"),
         ("--resume nowhere --seed 3 --num_envz 8", "leave out --seed, --num_envz; it takes"),
-        ("--trust", "--trust is of --resume; what is typed, .*: leave it out"),
+        ("--trust", "--trust is of --resume and start_from; what is typed, .*: leave it out"),
         ("--resume nowhere --run_dir there", "--resume goes on .*; leave out --run_dir"),
         ("--num_processes 2", "--num_processes is given without --coordinator"),
         ("--coordinator a:1 --num_processes two --process_id 0 --run_dir x", "num_processes is 'two'; it must be"),
@@ -357,8 +357,8 @@ FOREIGN = {
 @pytest.mark.parametrize("content", FOREIGN.values(), ids=FOREIGN)
 @pytest.mark.parametrize(
     ("main", "words"),
-    [(mappo.main, "--resume ."), (evaluate.main, "--run ."), (replay.main, "--run .")],
-    ids=["resume", "evaluate", "replay"],
+    [(mappo.main, "--resume ."), (mappo.main, "--start_from ."), (evaluate.main, "--run ."), (replay.main, "--run .")],
+    ids=["resume", "start_from", "evaluate", "replay"],
 )
 def test_what_a_run_folder_names_by_a_dotted_path_is_not_imported(content, main, words, workplace, mistake):
     (workplace / "foreign_module.py").write_text(IMPORTED)
@@ -378,6 +378,7 @@ def test_another_name_on_the_command_line_is_no_trust(words, workplace, mistake)
 
 TRUSTED = [
     (mappo.main, "--resume . --trust", "holds no complete checkpoint"),
+    (mappo.main, "--start_from . --trust", "holds no complete checkpoint"),
     (evaluate.main, "--run . --trust", "holds no complete checkpoint"),
     (replay.main, "--run . --trust", "holds no complete checkpoint"),
     (evaluate.main, "--run . --env.scenario scenarios_of_a_user:WholeMetric", r"metrics\['served'\]: dtype int32"),
