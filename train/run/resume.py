@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import pathlib
 from typing import Any
 
@@ -72,7 +73,12 @@ def resumed(run: RecordedRun, given: Values, update: int) -> RecordedRun:
     if update % config.log_interval:
         raise UserError(
             f"log_interval is {config.log_interval}, which does not divide the {update} updates that are done; "
-            f"take {nearest_divisor(update, config.log_interval)}"
+            f"take {nearest_divisor(math.gcd(update, run.config.num_updates), config.log_interval)}"
+        )
+    if "total_steps" not in given and config.num_updates != run.config.num_updates:
+        raise UserError(
+            f"log_interval is {config.log_interval}, with which the run has {config.num_updates} updates, not "
+            f"{run.config.num_updates}; leave it out, or give total_steps as well"
         )
     if config.num_updates < update:
         done = update * config.steps_per_update

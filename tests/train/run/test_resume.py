@@ -155,6 +155,16 @@ def test_what_a_resume_does_not_take(words, says, run):
     assert re.search(says, refused(run, words))
 
 
+def test_an_interval_that_changes_the_number_of_updates_needs_a_total(run, recorded):
+    first = resumed(recorded, {"total_steps": 48 * 50}, DONE)
+    write_configuration(run, first)
+    says = "log_interval is 20, with which the run has 60 updates, not 50; leave it out, or give total_steps as well"
+    assert refused(run, "--log_interval 20 --eval_interval 20 --save_interval 20") == says
+    assert refused(run, "--log_interval 19").endswith("take 10")
+    assert go_on(run, "--log_interval 10").config.num_updates == 50
+    assert go_on(run, "--log_interval 20 --total_steps 2400").config.num_updates == 60
+
+
 def test_a_run_may_end_where_it_is(run):
     assert go_on(run, "--total_steps 960").config.num_updates == DONE
 
