@@ -13,19 +13,19 @@ import collections
 import contextlib
 import json
 import pathlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from jaxvrp import registry
-from jaxvrp.card import Headline
 from jaxvrp.io.command_line import Parser, UserError, check_picture_path, refuse_overwriting
 from jaxvrp.io.json_files import LARGEST_JSON
+from jaxvrp.io.messages import cut
 from jaxvrp.io.whole_files import read_bytes
 from jaxvrp.io.yaml_text import read_yaml
 from jaxvrp.show import STILLS, save_still
 from train.commands.entry import entry
 from train.run.folder import CONFIG
-from train.run.records import METRICS, Record, read_start
+from train.run.records import METRICS, RATES, Record, rates_of, read_start
 from train.settings.config_file import flat
 from train.shown.plots import BANDS, DPI, EVALUATION, TRAINING, Group, compare
 from train.shown.report import whole_records
@@ -58,12 +58,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         members = "; ".join(f"group {number}: {folders}" for number, folders in enumerate(listed, 1))
         raise UserError(f"--labels has {len(labels)} labels for {len(grouped)} groups of runs; {members}")
     groups = [Group(label, tuple(run.records for run in group)) for label, group in zip(labels, grouped, strict=True)]
-    cards = registry.all_cards()
-    found = [cards[name].headlines for run in runs if (name := run.values.get("env.name")) in cards]
-    headlines = tuple(dict.fromkeys(headline for each in found for headline in each))
-    metrics = chosen_metrics(runs, headlines, args.metrics)
-    rates = [f"eval/{headline.figure}" for headline in headlines if headline.curve]
-    figure = compare(groups, metrics, rates=rates, baselines=common_baselines(runs), band=args.band)
+    rates = {name: label for run in runs for name, label in read_rates(run).items()}
+    metrics = chosen_metrics(runs, rates, args.metrics)
+    figure = compare(groups, metrics, rates=[*rates], baselines=common_baselines(runs), band=args.band)
     save_still(figure, args.out, DPI)
     for label, group in zip(labels, grouped, strict=True):
         print(f"{label}: {', '.join(str(run.folder) for run in group)}")
@@ -115,11 +112,25 @@ def labels_of(groups: Sequence[Sequence[Run]]) -> list[str]:
     return labels
 
 
-def chosen_metrics(runs: Sequence[Run], headlines: Sequence[Headline], asked: Sequence[str] | None) -> dict[str, str]:
+def read_rates(run: Run) -> dict[str, str]:
+    """The rates of a run's environment, see `train.run.records.rates_of`.
+
+    Those that the run has written; of a run that has not, of an earlier version, those of the registered environment.
+    """
+    with contextlib.suppress(OSError, ValueError, RecursionError):  # not there, or damaged
+        written = json.loads(read_bytes(run.folder / RATES, LARGEST_JSON))
+        if isinstance(written, dict):
+            # Foreign text is drawn as it is: a `$` begins no formula.
+            return {name: cut(str(label), LONGEST_LABEL).replace("$", r"\$") for name, label in written.items()}
+    card = registry.all_cards().get(str(run.values.get("env.name")))
+    return rates_of(card.headlines) if card else {}
+
+
+def chosen_metrics(runs: Sequence[Run], rates: Mapping[str, str], asked: Sequence[str] | None) -> dict[str, str]:
     """Names of metrics, and titles of their panels."""
     known = sorted({name for run in runs for record in run.records for name in record} - {"update", "env_steps"})
     titles = {EVALUATION: "return in evaluation"}
-    titles |= {f"eval/{headline.figure}": f"{headline.curve} (evaluation)" for headline in headlines if headline.curve}
+    titles |= {name: f"{label} (evaluation)" for name, label in rates.items()}
     titles |= {TRAINING: "return in training"}
     if asked is None:
         return {name: title for name, title in titles.items() if name in known}

@@ -40,7 +40,7 @@ VARIANTS = ("mappo_gru", "td3")
 HALF = 4
 """Update at which a run is interrupted that is to be resumed."""
 
-TEXTS = ("config.yaml", "start.json", "metrics.jsonl", "timing.jsonl", "summary.json", "contents.json")
+TEXTS = ("config.yaml", "start.json", "rates.json", "metrics.jsonl", "timing.jsonl", "summary.json", "contents.json")
 """Names of files that people read; a damage there is one of words and lines."""
 
 

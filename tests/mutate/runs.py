@@ -47,7 +47,7 @@ VARIANTS = {
 }
 """Algorithm and words of each kind of run."""
 
-SAME_BYTES = ("config.yaml", "start.json", "metrics.jsonl", "summary.json", "learning_curve.png")
+SAME_BYTES = ("config.yaml", "start.json", "rates.json", "metrics.jsonl", "summary.json", "learning_curve.png")
 """Files of a run that say the same to the last bit, however often it was killed."""
 
 CHANGES = ("os.rename", "os.mkdir", "os.remove", "os.rmdir", "os.truncate", "os.link", "os.symlink", "shutil.rmtree")

@@ -28,7 +28,7 @@ from train.run.folder import CHECKPOINTS, write_configuration
 from train.run.lock import cannot
 from train.run.metrics import Logger, MetricsWriter, summarize
 from train.run.progress import Progress
-from train.run.records import METRICS, START, TIMING, cut_back
+from train.run.records import METRICS, RATES, START, TIMING, cut_back, rates_of
 from train.run.resume import RecordedRun, logged_updates
 
 Begin = Callable[[Any], Any]
@@ -200,13 +200,14 @@ class _Session:
         self._configuration = recorded.values
         self.last_figures: Figures = {}
         is_main, env_steps, self._writer = jax.process_index() == 0, update * config.steps_per_update, None
+        headlines = registry.card_of(learner.evaluation_env).headlines
         if is_main:
+            write_json(folder / RATES, rates_of(headlines))
             for name in (METRICS, TIMING):
                 if faults := cut_back(folder / name, logged_updates(recorded, update)):
                     warn(f"{faults}; the run goes on from its checkpoint")
             loggers = (config.logger, folder, recorded.values, env_steps)
             self._writer = MetricsWriter(folder, functools.partial(shown.open_loggers, *loggers) if shown else tuple)
-        headlines = registry.card_of(learner.evaluation_env).headlines
         total_steps = config.num_updates * config.steps_per_update
         self._progress = Progress(total_steps, env_steps, headlines, enabled=is_main, title=stage.title)
 

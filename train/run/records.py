@@ -8,11 +8,12 @@ import itertools
 import json
 import math
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
+from jaxvrp.card import Headline
 from jaxvrp.io.command_line import UserError
 from jaxvrp.io.whole_files import read_bytes, write_whole
 
@@ -20,6 +21,9 @@ METRICS, TIMING = "metrics.jsonl", "timing.jsonl"
 
 START = "start.json"
 """The evaluation before the first update, as a record."""
+
+RATES = "rates.json"
+"""The metrics of the environment that are drawn as rates, with their labels; see `rates_of`."""
 
 COUNTERS = {METRICS: ("update", "env_steps"), TIMING: ("update",)}
 """By file: what every record counts, beside its figures."""
@@ -84,6 +88,11 @@ def read_start(folder: pathlib.Path) -> list[Record]:
         return [{name: value for name, value in record.items() if value is None or _shape(value) is not None}]
     except (ValueError, RecursionError):
         return []
+
+
+def rates_of(headlines: Iterable[Headline]) -> dict[str, str]:
+    """The names of evaluated metrics that are drawn from 0 to 1, with the labels of their curves."""
+    return {f"eval/{headline.figure}": headline.curve for headline in headlines if headline.curve}
 
 
 def cut_back(path: pathlib.Path, due: Sequence[int]) -> str | None:

@@ -11,7 +11,7 @@ import numpy as np
 from jaxvrp.card import Headline
 from jaxvrp.show import paper
 from jaxvrp.show.palette import NOTE, series_look
-from train.run.records import Record
+from train.run.records import Record, rates_of
 from train.shown.tables import deviation_of
 
 TRAINING, EVALUATION = "episode/return", "eval/return"
@@ -88,8 +88,7 @@ def learning_curve(
     baselines are drawn as levels beside those of evaluation; headlines with a `curve` are rates, drawn from 0 to 1.
     `fig` is a figure of matplotlib, or a part of one, to fill; None: a new one. Returns the figure.
     """
-    rates = {f"eval/{headline.figure}": headline.curve for headline in headlines if headline.curve}
-    panels = {**_return_panels(records), "rate": rates, **_role_panel(records)}
+    panels = {**_return_panels(records), "rate": rates_of(headlines), **_role_panel(records)}
     figure = paper.new_figure(4.0 * len(panels), 3.6, DPI) if fig is None else fig
     if fig is None:
         figure.set_layout_engine("constrained")

@@ -47,6 +47,7 @@ PICTURES = ("learning_curve.png", "episode.png", "episode.gif")
 FILES = {
     "config.yaml",
     "start.json",
+    "rates.json",
     "metrics.jsonl",
     "timing.jsonl",
     "summary.json",

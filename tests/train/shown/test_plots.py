@@ -120,6 +120,24 @@ def test_runs_that_differ_in_their_seed_are_one_curve(runs, tmp_path, monkeypatc
     assert capsys.readouterr().out.splitlines()[0] == f"mappo: {folders[0]}, {folders[1]}"
 
 
+def test_rates_are_those_that_the_run_has_written(runs, tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(plot, "save_still", lambda figure, path, dpi: drawn.append(figure))
+    folder = tmp_path / "a"
+    runs("a", [1.0])
+    config = (folder / "config.yaml").read_text().replace("truck_drone", "my_package.my_module:make")
+    (folder / "config.yaml").write_text(config)
+    record = {"update": 1, "env_steps": 10, "eval/return": 1.0, "eval/arrived": 0.5, "eval/walked": 3.0}
+    (folder / "metrics.jsonl").write_text(json.dumps(record) + "\n")
+    for text in (json.dumps({"eval/arrived": "$at the goal"}), "{"):
+        (folder / "rates.json").write_text(text)
+        plot.main([str(folder), "--out", str(tmp_path / "curves.png")])
+        drawn[-1].canvas.draw()
+    assert list(panels(drawn[0])) == ["return in evaluation", r"\$at the goal (evaluation)"]
+    assert panels(drawn[0])[r"\$at the goal (evaluation)"].get_ylim() == (-0.02, 1.02)
+    assert list(panels(drawn[1])) == ["return in evaluation"]
+
+
 def test_groups_are_called_by_what_differs(runs):
     found = [plot.read(tmp) for tmp in map(plot.pathlib.Path, [runs("a", [1.0]), runs("b", [1.0], gamma=0.5)])]
     assert plot.labels_of([[run] for run in found]) == ["gamma 0.9", "gamma 0.5"]
