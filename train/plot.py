@@ -3,7 +3,7 @@
 python -m train.plot runs/mappo_0 runs/mappo_1 runs/ippo_0 runs/ippo_1 --out curves.svg
 python -m train.plot runs/* --metrics eval/return episode/return --band ci --labels MAPPO IPPO --out curves.pdf
 
-Runs that differ in nothing but their seed are one group, and one curve; those with `num_seeds` have several seeds.
+Runs that learn the same, but for their seed, are one group, and one curve; those with `num_seeds` have several seeds.
 """
 
 from __future__ import annotations
@@ -32,6 +32,9 @@ from train.shown.report import whole_records
 
 SEEDS = ("seed", "num_seeds")
 """Keys in which the runs of a group may differ."""
+
+SHOWN = ("logger", "pictures")
+"""Keys that say what is shown of a run, and change nothing that is learned."""
 
 MOST_NAMED = 3
 """Most keys in a label; groups that differ in more keys are named by their first folder."""
@@ -81,10 +84,10 @@ def read(folder: pathlib.Path) -> Run:
 
 
 def group_runs(runs: Sequence[Run]) -> list[list[Run]]:
-    """Groups of runs that differ only in their seeds."""
+    """Groups of runs that learn the same, but for their seeds."""
     groups: dict[str, list[Run]] = collections.defaultdict(list)
     for run in runs:
-        groups[json.dumps(_without_seeds(run), sort_keys=True, default=str)].append(run)
+        groups[json.dumps(_learned(run), sort_keys=True, default=str)].append(run)
     for group in groups.values():
         known: dict[str, Run] = {}
         for run in group:
@@ -99,7 +102,7 @@ def group_runs(runs: Sequence[Run]) -> list[list[Run]]:
 
 def labels_of(groups: Sequence[Sequence[Run]]) -> list[str]:
     """Labels of the groups: their algorithms, and the keys in which they differ."""
-    values = [_without_seeds(group[0]) for group in groups]
+    values = [_learned(group[0]) for group in groups]
     names = sorted({name for each in values for name in each})
     different = [name for name in names if len({str(each.get(name)) for each in values}) > 1]
     labels = []
@@ -156,8 +159,9 @@ def common_baselines(runs: Iterable[Run]) -> dict[str, dict[str, float]]:
     return {name: {"return": returns[0]} for name, returns in agreed.items() if max(returns) - min(returns) < 1e-4}
 
 
-def _without_seeds(run: Run) -> dict[str, Any]:
-    return {name: value for name, value in run.values.items() if name not in SEEDS}
+def _learned(run: Run) -> dict[str, Any]:
+    """The keys that say what a run learns, without its seeds."""
+    return {name: value for name, value in run.values.items() if name not in (*SEEDS, *SHOWN)}
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:

@@ -89,10 +89,11 @@ def test_they_are_drawn_into_a_part_of_a_figure():
 def runs(tmp_path):
     """`runs(name, returns, algorithm=..., seed=...)`: the folder of a run that never was."""
 
-    def run(name, returns, algorithm="mappo", seed=0, gamma=0.9, greedy=7.0):
+    def run(name, returns, algorithm="mappo", seed=0, gamma=0.9, greedy=7.0, pictures="true"):
         folder = tmp_path / name
         folder.mkdir()
         lines = [f"algorithm: {algorithm}", f"seed: {seed}", f"gamma: {gamma}", "env:", "  name: truck_drone"]
+        lines += [f"pictures: {pictures}", f"logger: {'[]' if pictures == 'false' else '[wandb]'}"]
         (folder / "config.yaml").write_text("\n".join(lines))
         (folder / "start.json").write_text(json.dumps({"env_steps": 0, "eval/return": -9.0}))
         records = [{"update": n, "env_steps": 10 * n, "eval/return": value} for n, value in enumerate(returns, 1)]
@@ -107,7 +108,11 @@ def runs(tmp_path):
 def test_runs_that_differ_in_their_seed_are_one_curve(runs, tmp_path, monkeypatch, capsys):
     drawn = []
     monkeypatch.setattr(plot, "save_still", lambda figure, path, dpi: drawn.append(figure))
-    folders = [runs("a", [1.0, 4.0]), runs("b", [3.0, 8.0], seed=1), runs("c", [0.0, 1.0], algorithm="ippo")]
+    folders = [
+        runs("a", [1.0, 4.0]),
+        runs("b", [3.0, 8.0], seed=1, pictures="false"),
+        runs("c", [0.0, 1.0], algorithm="ippo"),
+    ]
     plot.main([*folders, "--out", str(tmp_path / "curves.svg")])
     (figure,) = drawn
     (axes,) = figure.axes
