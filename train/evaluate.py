@@ -61,7 +61,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     _check_render(folder, env, args.render, [])
     _check_debug(env, args.debug)
     run = folder.load(args.checkpoint)
-    evaluator = Evaluator(env, args.episodes or config.eval_episodes, args.seed or config.eval_seed)
+    seed = config.eval_seed if args.seed is None else args.seed
+    evaluator = Evaluator(env, args.episodes or config.eval_episodes, seed)
     deterministic = not (args.sampled or args.best_of > 1)
     choosing: dict[str, Any] = {"deterministic": deterministic, "temperature": args.temperature}
     rounds = args.best_of * config.num_seeds + len(baseline_actors(evaluator.env))
@@ -104,7 +105,7 @@ def _evaluate_instance(args: argparse.Namespace, changes: dict[str, Any]) -> Non
     args.actor = registry.players_of(file.env).full_name(args.actor)
     if args.actor not in players:
         raise UserError(f"--actor {args.actor}: there is no such player; {nearest(args.actor, players)}")
-    seed = args.seed or run.learner.config.eval_seed
+    seed = run.learner.config.eval_seed if args.seed is None else args.seed
     tries = {name: args.best_of if name == POLICY else 1 for name in players}
     played = {}
     with Episodes(sum(tries.values())) as episodes:
@@ -164,7 +165,7 @@ def _arguments(argv: Sequence[str] | None) -> tuple[argparse.Namespace, dict[str
         help="of the samples; above 1 they differ more (default: 1)",
     )
     parser.add_argument("--episodes", type=positive, help="how many instances (default: the run's eval_episodes)")
-    parser.add_argument("--seed", type=positive, help="where the instances come from (default: the run's eval_seed)")
+    parser.add_argument("--seed", type=index, help="where the instances come from (default: the run's eval_seed)")
     parser.add_argument("--checkpoint", choices=("latest", "best"), default="latest", help="which checkpoint")
     parser.add_argument("--render", type=str, help="draw one episode: an animated .gif or a summary .png")
     parser.add_argument("--debug", metavar="FOLDER", help="record every step of one episode in an empty folder")

@@ -46,6 +46,20 @@ def test_a_metric_by_agent_has_a_figure_for_each(num_seeds):
         np.testing.assert_allclose(np.ravel(found[f"place_{agent}"])[0], place, rtol=1e-5)
 
 
+@pytest.mark.parametrize(("words", "wanted"), [([], 1_000_003), (["--seed", "0"], 0)])
+def test_instances_are_those_of_the_seed(words, wanted, run, monkeypatch):
+    seeds = []
+
+    def made(env, num_episodes, seed):
+        seeds.append(seed)
+        raise UserError("played by other tests")
+
+    monkeypatch.setattr(evaluate, "Evaluator", made)
+    with pytest.raises(UserError, match="other tests"):
+        evaluate.main(["--run", str(run), *words])
+    assert seeds == [wanted]
+
+
 @pytest.mark.slow
 def test_the_best_of_several_tries_is_never_worse(run):
     trained = RunFolder(run).load("latest")
