@@ -39,8 +39,7 @@ class State(struct.PyTreeNode):
         seen: `{agent: f32[...]}`, observations, and `"world_state"` if there is one.
         key: `u32[...]`, data of a typed key.
         paid: `{role: f32[agents]}`, of the last step.
-        returns: `f32[]`, the sum of the mean rewards of all agents.
-        length, invalid_actions: `f32[]`.
+        invalid_actions: `f32[]`.
         done: `bool[]`.
     """
 
@@ -48,8 +47,6 @@ class State(struct.PyTreeNode):
     seen: dict[str, jax.Array]
     key: jax.Array
     paid: ByRole
-    returns: jax.Array
-    length: jax.Array
     invalid_actions: jax.Array
     done: jax.Array
 
@@ -60,7 +57,7 @@ class Foreign(Environment):
     Agents with equal spaces are a role, named as the first of them without its number; observations are one vector for
     each. Available actions are the masks; where there are none, all actions are legal. The global observation is the
     world state, else the observations of all agents. An episode is over when all are done there, at its limit too, and
-    its problem is the state that it begins in. Metrics: return (the mean over agents), length, invalid_actions.
+    its problem is the state that it begins in. Metric: invalid_actions.
     """
 
     @property
@@ -108,7 +105,7 @@ class Foreign(Environment):
         zero = jnp.zeros((), jnp.float32)
         paid = {name: jnp.zeros(len(agents), jnp.float32) for name, agents in self.agents_of.items()}
         begin = vars(instance)
-        return State(**begin, paid=paid, returns=zero, length=zero, invalid_actions=zero, done=jnp.zeros((), bool))
+        return State(**begin, paid=paid, invalid_actions=zero, done=jnp.zeros((), bool))
 
     def transition(self, state: State, action: ByRole, num_invalid: jax.Array) -> State:
         """A step there, without its reset."""
@@ -124,8 +121,6 @@ class Foreign(Environment):
             seen=_typed(seen, state.seen),
             key=jax.random.key_data(rest_key),
             paid=paid,
-            returns=state.returns + jnp.mean(jnp.concatenate(list(paid.values()))),
-            length=state.length + 1.0,
             invalid_actions=state.invalid_actions + num_invalid.astype(jnp.float32),
             done=jnp.asarray(dones["__all__"], bool),
         )
@@ -177,8 +172,8 @@ class Foreign(Environment):
         return state.done
 
     def metrics(self, state: State) -> dict[str, jax.Array]:
-        """See the class; all `f32[]`."""
-        return {"return": state.returns, "length": state.length, "invalid_actions": state.invalid_actions}
+        """See the class; `f32[]`."""
+        return {"invalid_actions": state.invalid_actions}
 
 
 def _typed(tree: Any, like: Any = None) -> Any:

@@ -26,6 +26,10 @@ POLICIES = ("legal", "arbitrary", "idle")
 TOLERANCE = 1e-5
 """Absolute and relative, between two compilations of the same float32 arithmetic."""
 
+ADDED = {"episode_return": "VecEnv", "episode_length": "VecEnv", "episodes": "VecEnv"}
+ADDED |= {"return": "evaluation", "length": "evaluation"}
+"""Names that no metric may have, and what adds a figure of that name, which would take its place."""
+
 SHAPES = (
     "roles: names, numbers of agents, spaces, what actions point at",
     "types: structure, shapes and dtypes of what every function returns",
@@ -243,7 +247,7 @@ def _check_functions(env: Environment, state: State, observation: Any) -> None:
     for name, array in metrics.items():
         _check_array(f"metrics['{name}']", array, "float32", None, "f32[] or f32[agents]")
         _require(array.shape in known, f"metrics['{name}']: shape {array.shape}, expected one of {sorted(known)}")
-        _require(name not in ("episode_return", "episode_length"), f"metrics['{name}']: VecEnv adds this; rename it")
+        _require(name not in ADDED, f"metrics['{name}']: {ADDED.get(name)} adds this; rename it")
 
 
 def _check_entities(env: Environment, state: State) -> None:

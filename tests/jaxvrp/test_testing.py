@@ -141,6 +141,10 @@ BROKEN_SHAPES = {
         changed("metrics", lambda metrics, _: {**metrics, "episode_length": metrics["success"]}),
         r"metrics\['episode_length'\]: VecEnv adds this; rename it",
     ),
+    "metric name of evaluation": (
+        changed("metrics", lambda metrics, _: {**metrics, "return": metrics["success"]}),
+        r"metrics\['return'\]: evaluation adds this; rename it",
+    ),
     "generate raises": (
         basic(generate=raising(OSError("no file customers.csv\nand more"))),
         r"generate raised OSError: no file customers.csv \(test_testing.py:\d+\)$",

@@ -61,11 +61,13 @@ def test_a_stand_in_is_an_environment_with_a_role_for_each_pair_of_spaces():
     assert timestep.metrics["invalid_actions"] == 1
     assert timestep.reward["switch"].tolist() == [1, 1] and timestep.reward["watcher"].tolist() == [0.5]
     np.testing.assert_array_equal(timestep.observation["watcher"], [[1, 1, 1, 1]])
+    total = timestep.team_reward
     for _ in range(2):
         state, timestep = step(state, {"switch": np.int32([0, 0]), **watch})
-    assert timestep.terminated and timestep.metrics["return"] == pytest.approx((2 + 3 * 0.5) / 3)
+        total += timestep.team_reward
+    assert timestep.terminated and total == pytest.approx((2 + 3 * 0.5) / 3)
     again, after = step(state, {"switch": np.int32([0, 0]), **watch})
-    assert after.reward["watcher"] == 0 and again.length == 3
+    assert after.reward["watcher"] == 0 and again.inner["step"] == 3
 
 
 def test_actions_are_legal_and_agents_see_each_other_where_nothing_is_said_of_it():
