@@ -77,6 +77,7 @@ STAYING = {
     # It could serve the second request; both in one tour are shorter.
     "the first vehicle is small": ({"capacity": [1, 3]}, [[], [1, 2, 3, 4]], []),
     "the first vehicle is padding": ({"capacity": [0, 3]}, [[], [1, 2, 3, 4]], []),
+    "both belong into the second vehicle": ({"capacity": [2, 3]}, [[], [1, 2, 3, 4]], []),
 }
 
 

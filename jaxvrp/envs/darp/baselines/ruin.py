@@ -23,8 +23,8 @@ FAR = 1e6  # farther than any number of stops
 
 
 def most_removed(requests: int) -> int:
-    """Of so many."""
-    return max(1, min(MOST_REMOVED, 3 * requests // 5))
+    """Of so many; two, where there are two, since both may belong into another vehicle."""
+    return max(min(requests, 2), min(MOST_REMOVED, 3 * requests // 5))
 
 
 def chosen(lanes: Lanes, sequence: jax.Array, count: jax.Array, uniform: jax.Array, dice: jax.Array) -> jax.Array:
