@@ -18,6 +18,8 @@ import numpy as np
 
 from jaxvrp.actor import sample_masked
 from jaxvrp.environment import Environment, State, TimeStep
+from jaxvrp.io.messages import nearest
+from jaxvrp.registry import card_of
 from jaxvrp.spaces import Box, Discrete, Role
 
 POLICIES = ("legal", "arbitrary", "idle")
@@ -248,6 +250,17 @@ def _check_functions(env: Environment, state: State, observation: Any) -> None:
         _check_array(f"metrics['{name}']", array, "float32", None, "f32[] or f32[agents]")
         _require(array.shape in known, f"metrics['{name}']: shape {array.shape}, expected one of {sorted(known)}")
         _require(name not in ADDED, f"metrics['{name}']: {ADDED.get(name)} adds this; rename it")
+    _check_headlines(env, metrics)
+
+
+def _check_headlines(env: Environment, metrics: Mapping[str, Any]) -> None:
+    """Whether the card's headlines are metrics, or of a single agent of one."""
+    known = [*metrics, *(f"{name}_{agent}" for name, array in metrics.items() for agent in range(array.size))]
+    for headline in card_of(env).headlines:
+        if not headline.optional:
+            _require(
+                headline.metric in known, f"headlines: no metric '{headline.metric}'; {nearest(headline.metric, known)}"
+            )
 
 
 def _check_entities(env: Environment, state: State) -> None:

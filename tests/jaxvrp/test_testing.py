@@ -145,6 +145,12 @@ BROKEN_SHAPES = {
         changed("metrics", lambda metrics, _: {**metrics, "return": metrics["success"]}),
         r"metrics\['return'\]: evaluation adds this; rename it",
     ),
+    "metric of a headline": (
+        changed(
+            "metrics", lambda metrics, _: {"succes" if name == "success" else name: metrics[name] for name in metrics}
+        ),
+        "headlines: no metric 'success'; did you mean 'succes'",
+    ),
     "generate raises": (
         basic(generate=raising(OSError("no file customers.csv\nand more"))),
         r"generate raised OSError: no file customers.csv \(test_testing.py:\d+\)$",
