@@ -73,8 +73,9 @@ class Players:
         lookahead: `(env, policy) -> planner` that continues with a policy; None if there is none.
         searches: by name, anytime planners of one episode; the first is the best choice.
         searches_all: by the same names, those that can plan many episodes in one program.
-        cost: `metrics -> f32[]`, the cost of an episode by the metrics at its end, less is better, infinite if it is
-            worth nothing; None: minus its return.
+        cost: `(env, state, return) -> f32[K]`, the cost of an episode by its last state and its return, in parts that
+            add up to it. Less is better: the first part that differs decides. Infinite if it is worth nothing; None:
+            minus the return.
         tidied: `episode -> (cost, episode)` without what gains nothing, for plans that are kept if they cost no more.
         forms: `env -> environments` with the same instances but other decision times, `env` among them. A player that
             was not trained plays in the form in which its mean return is highest.
@@ -86,7 +87,7 @@ class Players:
     lookahead: Callable[[Any, Actor], Actor] | None = None
     searches: Mapping[str, Search] = dataclasses.field(default_factory=dict)
     searches_all: Mapping[str, SearchAll] = dataclasses.field(default_factory=dict)
-    cost: Callable[[Mapping[str, jax.Array]], jax.Array] | None = None
+    cost: Callable[[Any, Any, jax.Array], jax.Array] | None = None
     tidied: Callable[[Episode], tuple[float, Episode]] | None = None
     forms: Callable[[Any], Sequence[Any]] = lambda env: (env,)
 

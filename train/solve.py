@@ -351,7 +351,9 @@ def solved(
     episode = best.episode() if best.episode else follow(problem.env, problem.instance, best.actions)
     if problem.players.tidied:
         cost, tidied = problem.players.tidied(episode)
-        best, episode = (best._replace(cost=cost), tidied) if cost <= best.cost else (best, episode)
+        if cost <= best.cost:
+            figures = jax.tree.map(lambda leaf: leaf[-1], tidied.timesteps.metrics)
+            best, episode = best._replace(cost=cost, figures=figures), tidied
     return solution_of(problem, method, best, float(found), episode, interrupted=interrupted)
 
 
@@ -509,7 +511,7 @@ def _timed(program: Any, env: Environment, instance: Any, key: jax.Array) -> Sea
     compiled = program.lower(env, instance, key).compile()  # at once, where it has been compiled
     start = time.monotonic()
     actions, cost, figures = jax.device_get(compiled(env, instance, key))
-    return Searched(time.monotonic() - start, float(cost), actions, figures=figures)
+    return Searched(time.monotonic() - start, float(cost.sum(dtype=np.float64)), actions, figures=figures)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

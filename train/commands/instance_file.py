@@ -28,7 +28,7 @@ from jaxvrp.spaces import ByRole
 from train.run.evaluator import Figures, baseline_actors, first_seed, mean_figures, to_host
 from train.run.folder import RunFolder, Trained, read_run
 
-Cost = Callable[[Mapping[str, jax.Array]], jax.Array]
+Cost = Callable[[Any, Any, jax.Array], jax.Array]
 """See `jaxvrp.Players.cost`."""
 
 AT_ONCE = 16
@@ -243,7 +243,7 @@ def episodes_of(tries: int) -> int:
 def best_episode(
     env: Environment, actor: Actor, instance: Any, key: jax.Array, *, tries: int, cost: Cost | None = None
 ) -> tuple[Episode, dict[str, jax.Array]]:
-    """An actor's best episode, and its `return`, `length` and `cost`.
+    """An actor's best episode, and its `return`, `length` and `cost`, `f32[K]`.
 
     So many tries are not kept: the best is played once more, together with those that were played beside it. The best
     has the least `cost` (`jaxvrp.Players.cost`), by default the greatest return.
@@ -253,7 +253,7 @@ def best_episode(
     keys = jax.random.split(key, -(-tries // lanes))
 
     def cost_of(last: Any, total: jax.Array) -> jax.Array:
-        return -total if cost is None else cost(env.metrics(last))
+        return -total[None] if cost is None else cost(env, last, total)
 
     def costs(key: jax.Array) -> jax.Array:
         def paid(action: ByRole, state: Any, timestep: TimeStep) -> jax.Array:
@@ -264,8 +264,9 @@ def best_episode(
 
     best = jnp.zeros((), jnp.int32)
     if tries > 1:
-        each = jax.lax.map(costs, keys).reshape(-1)
-        best = jnp.where(jnp.arange(each.size) < tries, each, jnp.inf).argmin()
+        each = jax.lax.map(costs, keys)  # [lots, lanes, K]
+        each = each.reshape(-1, each.shape[-1])[:tries]
+        best = jnp.lexsort(each.T[::-1])[0]  # the first part that differs decides
     episode = record_rows(env, actor, instances, keys[best // lanes], best % lanes)
     length = episode.timesteps.duration[1:].sum()
     total = jax.vmap(lambda timestep: timestep.team_reward)(episode.timesteps)[1:].sum()

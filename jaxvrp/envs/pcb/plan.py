@@ -37,9 +37,10 @@ class BoardOfFile:
     netlist: Netlist
 
 
-def cost(metrics: Any) -> jax.Array:
-    """Wirelength in mm of the best placement without overlap, `f32[]`; infinite if there was none."""
-    return jax.numpy.where(metrics["became_legal"] > 0, metrics["best_hpwl"], jax.numpy.inf)
+def cost(env: Pcb, state: State, earned: jax.Array) -> jax.Array:
+    """Wirelength in mm of the best placement without overlap, `f32[1]`; infinite if there was none."""
+    metrics = env.metrics(state)
+    return jax.numpy.where(metrics["became_legal"] > 0, metrics["best_hpwl"], jax.numpy.inf)[None]
 
 
 def chosen_placement(problem: BoardOfFile, states: State) -> tuple[np.ndarray, np.ndarray]:

@@ -81,9 +81,13 @@ class Course:
         return waits
 
     def until_the_last_work(self) -> Course:
-        """The same without what follows the last delivery, launch, boarding and crash, unless a drone is in the air."""
+        """The same without what follows the last delivery, launch, boarding and crash.
+
+        All of it if a drone is in the air, or if the episode is not over.
+        """
         status, served = self.world.drones.status, self.world.customers.served
-        if np.isin(status[-1], (FLYING, RETURNING)).any():
+        is_over = self.env.is_terminal(jax.tree.map(lambda leaf: leaf[-1], self.world))
+        if not is_over or np.isin(status[-1], (FLYING, RETURNING)).any():
             return self
         worked = (status[1:] != status[:-1]).any(axis=1) | (served[1:] != served[:-1]).any(axis=1)
         length = int(np.flatnonzero(worked)[-1]) + 2 if worked.any() else 1

@@ -8,14 +8,13 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxvrp.envs.truck_drone.course import NOBODY, Course, course_of, runs, step_by_step
 from jaxvrp.envs.truck_drone.env import TruckDrone
 from jaxvrp.envs.truck_drone.physics import ARRIVED
-from jaxvrp.envs.truck_drone.planned import PlannedVrpdTw, planned, price_of
+from jaxvrp.envs.truck_drone.planned import PlannedVrpdTw, Price, planned
 from jaxvrp.envs.truck_drone.problem.fleet_map import FleetMap, read_map
 from jaxvrp.envs.truck_drone.problem.inspection import inspect, why_nobody
 from jaxvrp.envs.truck_drone.problem.instance import Instance
@@ -86,9 +85,8 @@ class _Planner:
     """Describes one episode in the units and names of its map; moments are indices of its states."""
 
     def __init__(self, fleet_map: FleetMap, course: Course):
-        is_over = course.env.is_terminal(jax.tree.map(lambda leaf: leaf[-1], course.world))
         self.map, self.env = fleet_map, course.env
-        self.course = course.until_the_last_work() if is_over else course
+        self.course = course.until_the_last_work()
         self.scale, self.world, self.truck_name = fleet_map.whole_scale, self.course.world, fleet_map.truck_name
         self.customers, self.nodes, self.drones = (fleet_map.names(name) for name in ("customers", "nodes", "drones"))
 
@@ -342,7 +340,7 @@ class TruckDroneProblems(Problems[FleetMap]):
         """Who is not served or late, the end, and the way of all vehicles; of another reward, the number."""
         if not isinstance(env, PlannedVrpdTw):
             return super().cost_words(problem, env, found)
-        price, scale = price_of(env, found.cost), problem.whole_scale
+        price, scale = Price(*map(float, found.figures["price"])), problem.whole_scale
         first = [f"{count:g} {fault}" for count, fault in ((price.undone, "undone"), (price.late, "late")) if count]
         way = problem.amount("length")(scale.distance(price.way))
         return ", ".join([*first, f"end {problem.said(scale.moment(price.end))}", f"{way} driven and flown"])

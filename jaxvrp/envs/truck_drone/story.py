@@ -104,9 +104,10 @@ def _summary(episode: Episode, course: Course, names: Naming) -> Iterator[tuple[
     yield "served", f"{is_served.sum()} of {course.num_customers}"
     yield "on time", f"{(is_served & ~is_late).sum()}"
     if is_map:
-        yield "end", names.moment(course.world.step[-1])
-        yield "driven", names.distance(course.world.totals.truck_distance[-1])
-        yield "flown", names.distance(course.world.totals.drone_distance[-1])
+        done = course.until_the_last_work().world
+        yield "end", names.moment(done.step[-1])
+        yield "driven", names.distance(done.totals.truck_distance[-1])
+        yield "flown", names.distance(done.totals.drone_distance[-1])
     else:
         yield "steps", f"{course.length - 1}"
     yield "battery used", number(float(course.world.totals.battery_used[-1]))

@@ -16,6 +16,7 @@ from flax import struct
 from jaxvrp.environment import is_over, settle
 from jaxvrp.envs.truck_drone.baselines.greedy import choose
 from jaxvrp.envs.truck_drone.env import TruckDrone
+from jaxvrp.envs.truck_drone.planned import cost
 from jaxvrp.envs.truck_drone.problem.instance import Instance
 from jaxvrp.envs.truck_drone.world import DELIVER, STAY, World
 from jaxvrp.spaces import ByRole
@@ -32,7 +33,7 @@ class Played(struct.PyTreeNode):
         actions: `i32[T, B, 1+D]`, what was played, the truck first; all 0 after the end.
         worlds: leaves `[T+1, B, ...]`, without the instance; what follows the end is undefined.
         earned: `f32[T+1, B]`, the sum of rewards before each step; undefined likewise.
-        total: `f32[B]`, the return.
+        cost: `f32[K, B]`, see `planned.cost`.
         length: `i32[B]`, decisions until the end.
     """
 
@@ -40,7 +41,7 @@ class Played(struct.PyTreeNode):
     actions: jax.Array
     worlds: World
     earned: jax.Array
-    total: jax.Array
+    cost: jax.Array
     length: jax.Array
 
 
@@ -84,7 +85,15 @@ def play_held(env: TruckDrone, instance: Instance, held: jax.Array) -> Played:
     first = env.init_state(instance).replace(instance=None)
     worlds = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (steps + 1, batch, *jnp.shape(leaf))), first)
     earned = jnp.zeros((steps + 1, batch), jnp.float32)
-    nothing = Played(held, jnp.zeros_like(held), worlds, earned, earned[0], jnp.zeros(batch, jnp.int32))
+    of_first = cost(env, env.init_state(instance), earned[0, 0])
+    nothing = Played(
+        held=held,
+        actions=jnp.zeros_like(held),
+        worlds=worlds,
+        earned=earned,
+        cost=jnp.broadcast_to(of_first[:, None], (len(of_first), batch)),
+        length=jnp.zeros(batch, jnp.int32),
+    )
     return replay_from(env, instance, nothing, jnp.zeros((), jnp.int32))
 
 
@@ -108,12 +117,11 @@ def replay_from(env: TruckDrone, instance: Instance, played: Played, start: jax.
         step, world, over, so_far = loop
         world, action, reward, done = jax.vmap(advance)(world, so_far.held[step])
         chosen = jnp.concatenate([action["truck"], action["drone"]], axis=1)
-        total = so_far.total + jnp.where(over, 0.0, reward)
+        earned = so_far.earned[step] + jnp.where(over, 0.0, reward)
         so_far = so_far.replace(
             actions=so_far.actions.at[step].set(jnp.where(over[:, None], 0, chosen)),
             worlds=jax.tree.map(lambda kept, leaf: kept.at[step + 1].set(leaf), so_far.worlds, world),
-            earned=so_far.earned.at[step + 1].set(total),
-            total=total,
+            earned=so_far.earned.at[step + 1].set(earned),
             length=jnp.where(over, so_far.length, step + 1),
         )
         return step + 1, world, over | done, so_far
@@ -122,8 +130,11 @@ def replay_from(env: TruckDrone, instance: Instance, played: Played, start: jax.
     # Where the end was before, the world is one that has ended, as it was kept.
     ended = (played.length > 0) & (start >= played.length)
     over = ended | jax.vmap(lambda world: is_over(env, world.replace(instance=instance)))(world)
-    total = jnp.where(ended, played.total, played.earned[start])
     later = jnp.arange(played.held.shape[0], dtype=jnp.int32)[:, None, None] >= start
     actions = jnp.where(later & ~over[:, None], 0, played.actions)
-    begun = played.replace(actions=actions, total=total, length=jnp.where(over, played.length, start))
-    return jax.lax.while_loop(goes_on, play, (start, world, over, begun))[3]
+    begun = played.replace(actions=actions, length=jnp.where(over, played.length, start))
+    stop, world, _, now = jax.lax.while_loop(goes_on, play, (start, world, over, begun))
+    found = jax.vmap(lambda world, earned: cost(env, world.replace(instance=instance), earned), out_axes=1)(
+        world, now.earned[stop]
+    )
+    return now.replace(cost=jnp.where(ended, played.cost, found))

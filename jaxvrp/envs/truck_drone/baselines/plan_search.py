@@ -25,6 +25,7 @@ from flax import struct
 from jaxvrp.envs.truck_drone.baselines.held_choices import FREE, Played, play_held, replay_from, towards
 from jaxvrp.envs.truck_drone.course import step_by_step
 from jaxvrp.envs.truck_drone.env import TruckDrone
+from jaxvrp.envs.truck_drone.planned import cost
 from jaxvrp.envs.truck_drone.problem.instance import Instance
 from jaxvrp.envs.truck_drone.world import DELIVER, HOVER, STAY, World
 from jaxvrp.episodes import Episode, follow
@@ -83,7 +84,7 @@ FARTHEST_LEG = 4
 class Chains(struct.PyTreeNode):
     """The present plans of all chains `B` and their episodes, `played`; and the best plan of each chain.
 
-    That is `held` `i32[T, B, 1+D]`; then `actions` `i32[T, B, 1+D]` are played, for a return of `best` `f32[B]`.
+    That is `held` `i32[T, B, 1+D]`; then `actions` `i32[T, B, 1+D]` are played, at a cost of `best` `f32[K, B]`.
     """
 
     played: Played
@@ -107,7 +108,7 @@ def search_round(
 ) -> Chains:
     """Change all plans from one moment on, play them from there, and accept what is better, or luckily is not."""
     moment_key, change_key, accept_key = jax.random.split(key, 3)
-    old, count = chains.played, chains.best.shape[0]
+    old, count = chains.played, chains.best.shape[1]
     start = jax.random.randint(moment_key, (), 0, old.length.max(), jnp.int32)
     repeated = jax.tree.map(lambda leaf: jnp.repeat(leaf, tries, axis=_lanes(leaf)), old)
     served = repeated.worlds.customers.served[start]
@@ -115,7 +116,7 @@ def search_round(
     change = functools.partial(changed, env, start=start)
     held = jax.vmap(change, (0, 1, 1, 0), 1)(keys, repeated.held, repeated.actions, served)
     new = replay_from(env, instance, repeated.replace(held=held), start)
-    best_try = new.total.reshape(count, tries).argmax(axis=1) + tries * jnp.arange(count, dtype=jnp.int32)
+    best_try = least(new.cost.reshape(-1, count, tries)) + tries * jnp.arange(count, dtype=jnp.int32)
     new = jax.tree.map(lambda leaf: leaf[(slice(None),) * _lanes(leaf) + (best_try,)], new)
 
     def where(flag: jax.Array, kept: jax.Array, other: jax.Array) -> jax.Array:
@@ -123,18 +124,24 @@ def search_round(
         axis = _lanes(kept)
         return jnp.where(flag.reshape((1,) * axis + (-1,) + (1,) * (kept.ndim - axis - 1)), kept, other)
 
-    accepted = new.total >= old.total - heat * jax.random.exponential(accept_key, (count,), jnp.float32)
-    better = new.total > chains.best
+    # Differences of parts: a sum of parts would round the last of them.
+    accepted = (new.cost - old.cost).sum(axis=0) <= heat * jax.random.exponential(accept_key, (count,), jnp.float32)
+    better = (new.cost - chains.best).sum(axis=0) < 0
     return Chains(
         jax.tree.map(functools.partial(where, accepted), new, old),
         where(better, new.held, chains.held),
         where(better, new.actions, chains.actions),
-        jnp.maximum(new.total, chains.best),
+        where(better, new.cost, chains.best),
     )
 
 
+def least(cost: jax.Array) -> jax.Array:
+    """`i32[...]`: the first of the least costs `f32[K, ..., B]`, of which the first part that differs decides."""
+    return jnp.lexsort(cost[::-1], axis=-1)[..., 0]
+
+
 def _lanes(leaf: jax.Array) -> int:
-    """The axis of the lanes in a leaf of `Played`: after time, or the first of arrays without time."""
+    """The axis of the lanes in a leaf of `Played`: after time or parts, or the first of arrays without."""
     return min(leaf.ndim - 1, 1)
 
 
@@ -197,20 +204,22 @@ def _written(
 
 
 @jax.jit
-def measured(env: TruckDrone, instance: Instance, actions: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Return, distance of the truck and steps of episodes with these actions (`i32[B, T, 1+D]`), each `f32[B]`.
+def measured(
+    env: TruckDrone, instance: Instance, actions: jax.Array
+) -> tuple[jax.Array, jax.Array, dict[str, jax.Array]]:
+    """Cost `f32[B, K]` of episodes with these actions (`i32[B, T, 1+D]`), see `planned.cost`, their size and metrics.
 
-    A plan with an action that is forbidden is worth minus infinity.
+    The size, `f32[B]`: distance of the truck and steps. A plan with a forbidden action costs infinitely much.
     """
 
     def play(state: World, action: jax.Array) -> tuple[World, jax.Array]:
         state, timestep = env.step(state, by_role(action))
         return state, timestep.team_reward
 
-    def episode(actions: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    def episode(actions: jax.Array) -> tuple[jax.Array, jax.Array, dict[str, jax.Array]]:
         last, rewards = jax.lax.scan(play, env.init_state(instance), actions)
-        total = jnp.where(last.totals.invalid_actions > 0, -jnp.inf, rewards.sum())
-        return total, last.totals.truck_distance, last.step.astype(jnp.float32)
+        found = jnp.where(last.totals.invalid_actions > 0, jnp.inf, cost(env, last, rewards.sum()))
+        return found, last.totals.truck_distance + last.step, env.metrics(last)
 
     return jax.vmap(episode)(actions)
 
@@ -240,10 +249,10 @@ def search_episode(
     """
     instance = jax.tree.map(jnp.asarray, instance)
     played = play_held(env, instance, jnp.full((env.max_episode_steps, chains, 1 + env.num_drones), FREE, jnp.int32))
-    first = Chains(played, played.held, played.actions, played.total)
+    first = Chains(played, played.held, played.actions, played.cost)
     best = jax.device_get(first.actions[:, 0])
     # Compiled before the clock starts.
-    least = _cost(env, instance, best)
+    found = _found(env, instance, best)
     _measured(env, instance, [best])
 
     def play(current: Chains, key: jax.Array, progress: np.ndarray) -> Chains:
@@ -251,20 +260,20 @@ def search_episode(
 
     def renew(current: Chains, key: jax.Array) -> Chains:
         del key
-        held = current.held[:, current.best.argmax()]
+        held = current.held[:, least(current.best)]
         return current.replace(played=play_held(env, instance, jnp.broadcast_to(held[:, None], current.held.shape)))
 
     for spent, current in anytime(play, first, key, stop, rounds=ROUNDS, cycles=CYCLES, renew=renew):
-        best = jax.device_get(current.actions[:, int(current.best.argmax())])
-        least = _cost(env, instance, best)
-        yield Searched(spent.seconds, least, by_role(best))
+        best = jax.device_get(current.actions[:, least(current.best)])
+        found = _found(env, instance, best)
+        yield found._replace(seconds=spent.seconds)
     for rounds in itertools.count(1):
         straighter = straightened(env, instance, best)
-        if straighter is None or (cost := _cost(env, instance, straighter)) > least:
+        if straighter is None or (new := _found(env, instance, straighter)).cost > found.cost:
             return
         spent.add(ROUNDS)
-        least, best = cost, straighter
-        yield Searched(spent.seconds, cost, by_role(best))
+        found, best = new, straighter
+        yield found._replace(seconds=spent.seconds)
         if spent.share >= 1 and rounds >= FEWEST_ROUNDS:
             return
 
@@ -300,13 +309,13 @@ def tidied(episode: Episode) -> tuple[float, Episode]:
     episode = step_by_step(episode)
     env, instance = episode.env, jax.tree.map(jnp.asarray, episode.instance)
     actions = _as_executed(episode)
-    least = _cost(env, instance, actions)
-    for _ in range(MOST_ROUNDS if np.isfinite(least) else 0):
+    found = _found(env, instance, actions).cost
+    for _ in range(MOST_ROUNDS if np.isfinite(found) else 0):
         straighter = straightened(env, instance, actions, anywhere=False)
-        if straighter is None or (cost := _cost(env, instance, straighter)) > least:
+        if straighter is None or (new := _found(env, instance, straighter).cost) > found:
             break
-        least, actions = cost, straighter
-    return least, follow(env, instance, by_role(actions))
+        found, actions = new, straighter
+    return found, follow(env, instance, by_role(actions))
 
 
 def _as_executed(episode: Episode) -> np.ndarray:
@@ -327,9 +336,10 @@ def _as_executed(episode: Episode) -> np.ndarray:
     return actions
 
 
-def _cost(env: TruckDrone, instance: Instance, actions: np.ndarray) -> float:
-    """Of a plan, `i32[T, 1+D]`."""
-    return -float(measured(env, instance, actions[None])[0][0])
+def _found(env: TruckDrone, instance: Instance, actions: np.ndarray) -> Searched:
+    """A plan, `i32[T, 1+D]`, that was found in no time."""
+    parts, _, metrics = jax.device_get(jax.tree.map(lambda leaf: leaf[0], measured(env, instance, actions[None])))
+    return Searched(0.0, float(parts.sum(dtype=np.float64)), by_role(actions), figures=metrics)
 
 
 def _measured(env: TruckDrone, instance: Instance, plans: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
@@ -338,11 +348,11 @@ def _measured(env: TruckDrone, instance: Instance, plans: list[np.ndarray]) -> t
     for first in range(0, len(plans), LANES):
         lot = plans[first : first + LANES]
         lot += [lot[0]] * (LANES - len(lot))
-        rows.append(jax.device_get(measured(env, instance, np.stack(lot))))
-    found = [np.concatenate(parts)[: len(plans)] for parts in zip(*rows, strict=True)]
+        rows.append(jax.device_get(measured(env, instance, np.stack(lot))[:2]))
+    parts, size = (np.concatenate(lots)[: len(plans)] for lots in zip(*rows, strict=True))
     first = 1 + env.num_route_nodes
     flights = [np.sum((plan[:, 0] >= first) & (plan[:, 0] < first + env.num_drones)) for plan in plans]
-    return found[0], found[1] + found[2] + np.array(flights)
+    return -parts.sum(axis=1, dtype=np.float64), size + np.array(flights)
 
 
 def _flights_left_out(env: TruckDrone, actions: np.ndarray) -> list[np.ndarray]:

@@ -19,8 +19,9 @@ from jaxvrp.actor import Actor, Carry
 from jaxvrp.environment import TimeStep, is_over, settle, unpaid_timestep
 from jaxvrp.envs.truck_drone.baselines.greedy import GreedyActor
 from jaxvrp.envs.truck_drone.baselines.held_choices import FREE, overridden
-from jaxvrp.envs.truck_drone.baselines.plan_search import changed
+from jaxvrp.envs.truck_drone.baselines.plan_search import changed, least
 from jaxvrp.envs.truck_drone.env import TruckDrone
+from jaxvrp.envs.truck_drone.planned import cost
 from jaxvrp.envs.truck_drone.world import World, is_known
 from jaxvrp.fields import ABSENT
 from jaxvrp.spaces import ByRole
@@ -81,8 +82,8 @@ class RollingHorizonActor:
         plan = jnp.where((state.step == 0)[:, None, None], FREE, carry.plan)
         propose = functools.partial(self._proposals, count=max(3, self.continuations // count))
         proposals = jax.vmap(propose)(_of_each(plan_key, state), plan, state)
-        value = self._values(policy_key, carry.policy, futures, proposals)
-        plan = jax.vmap(lambda plans, value: plans[value.argmax()])(proposals, value)
+        found = self._costs(policy_key, carry.policy, futures, proposals)
+        plan = jax.vmap(lambda plans, cost: plans[least(cost)])(proposals, found)
         action, policy = self.policy.act(policy_key, carry.policy, state, timestep)
         action = jax.vmap(functools.partial(overridden, self.env))(state, plan[:, 0], action)
         return action, Memory(jnp.full_like(plan, FREE).at[:, :-1].set(plan[:, 1:]), policy)
@@ -95,18 +96,18 @@ class RollingHorizonActor:
         plans = jax.vmap(change, (0, None, None, None))(keys, plan, plan, served)
         return jnp.concatenate([plan[None], jnp.full_like(plan, FREE)[None], plans])
 
-    def _values(self, key: jax.Array, memory: Carry, futures: World, plans: jax.Array) -> jax.Array:
-        """Mean returns `f32[E, P]` of `plans` (`i32[E, P, LENGTH, 1+D]`) in `futures` (worlds `[E, F]`)."""
+    def _costs(self, key: jax.Array, memory: Carry, futures: World, plans: jax.Array) -> jax.Array:
+        """Mean costs `f32[E, K, P]` of `plans` (`i32[E, P, LENGTH, 1+D]`) in `futures` (worlds `[E, F]`)."""
         num_envs, num_plans = plans.shape[:2]
         num_futures = jax.tree.leaves(futures)[0].shape[1]
         world, plan, future = (index.ravel() for index in jnp.indices((num_envs, num_plans, num_futures)))
         memory = jax.tree.map(lambda leaf: leaf[world], memory)
         worlds = jax.tree.map(lambda leaf: leaf[world, future], futures)
-        value = self._continued(key, memory, worlds, plans[world, plan])
-        return value.reshape(num_envs, num_plans, num_futures).mean(axis=2)
+        found = self._continued(key, memory, worlds, plans[world, plan])
+        return found.reshape(-1, num_envs, num_plans, num_futures).mean(axis=3).swapaxes(0, 1)
 
     def _continued(self, key: jax.Array, memory: Carry, worlds: World, plans: jax.Array) -> jax.Array:
-        """Returns `f32[B]` from `worlds` `[B]` on, with `plans` `i32[B, LENGTH, 1+D]`."""
+        """Costs `f32[K, B]` from `worlds` `[B]` on, with `plans` `i32[B, LENGTH, 1+D]`."""
         env = self.env
 
         def goes_on(loop: tuple[jax.Array, World, Carry, jax.Array]) -> jax.Array:
@@ -126,7 +127,8 @@ class RollingHorizonActor:
             return moved, outcome.reward["truck"][0]  # shared by all agents
 
         nothing = jnp.zeros(plans.shape[0], jnp.float32)
-        return jax.lax.while_loop(goes_on, play, (jnp.zeros((), jnp.int32), worlds, memory, nothing))[3]
+        _, last, _, total = jax.lax.while_loop(goes_on, play, (jnp.zeros((), jnp.int32), worlds, memory, nothing))
+        return jax.vmap(functools.partial(cost, env), out_axes=1)(last, total)
 
 
 def _of_each(key: jax.Array, state: World) -> jax.Array:

@@ -96,12 +96,12 @@ def test_what_is_played_from_a_moment_on_is_what_is_played_from_the_beginning():
     held = free.at[start:].set(jax.random.randint(key, (STEPS - 9, CHAINS, 3), -1, 6))
     later = jax.jit(held_choices.replay_from)(env, instance, before.replace(held=held), start)
     whole = jax.jit(held_choices.play_held)(env, instance, held)
-    assert (later.total != before.total).any()
-    np.testing.assert_allclose(later.total, whole.total, atol=1e-4)
+    assert (later.cost != before.cost).any()
+    np.testing.assert_allclose(later.cost, whole.cost, atol=1e-4)
     np.testing.assert_array_equal(later.actions, whole.actions)
     np.testing.assert_array_equal(later.length, whole.length)
     beyond = jax.jit(held_choices.replay_from)(env, instance, later, later.length.max())
-    jax.tree.map(np.testing.assert_array_equal, beyond.total, later.total)
+    jax.tree.map(np.testing.assert_array_equal, beyond.cost, later.cost)
     np.testing.assert_array_equal(beyond.actions, later.actions)
 
 
@@ -135,8 +135,9 @@ def test_detours_that_serve_nothing_are_taken_out():
     actions[4, 0], actions[5:8, 1] = 3, 2  # release, deliver
     wasteful, _ = steps_of(env, instance, plan_search.by_role(actions))
     straight = plan_search.straightened(env, instance, actions)
-    returns, driven, lengths = plan_search.measured(env, instance, np.stack([actions, straight]))
-    assert returns[0] == pytest.approx(float(wasteful)) and returns[1] >= returns[0]
+    cost, _, metrics = plan_search.measured(env, instance, np.stack([actions, straight]))
+    driven, lengths = metrics["truck_distance"], metrics["time_step"]
+    assert cost[0] == pytest.approx(-float(wasteful)) and cost[1] <= cost[0]
     assert driven[0] == pytest.approx(0.4) and driven[1] == 0 and lengths[1] <= lengths[0]
     assert plan_search.straightened(env, instance, straight) is None
 
@@ -156,8 +157,8 @@ def test_a_flight_for_nothing_is_left_out():
     actions[3, 0], actions[4:6, 1], actions[6:9, 1] = 2, 2, 1  # release, deliver, return
     straight = plan_search.straightened(env, instance, actions)
     assert (straight[:, 0] == 2).sum() == 1
-    returns, _, _ = plan_search.measured(env, instance, np.stack([actions, straight]))
-    assert returns[1] > returns[0] > 0
+    cost, *_ = plan_search.measured(env, instance, np.stack([actions, straight]))
+    assert cost[1] < cost[0] < 0
 
 
 @pytest.mark.slow
