@@ -12,6 +12,7 @@ import numpy as np
 
 from jaxvrp import episodes
 from jaxvrp.envs.truck_drone.env import TruckDrone
+from jaxvrp.envs.truck_drone.physics import ARRIVED
 from jaxvrp.envs.truck_drone.problem.instance import Instance
 from jaxvrp.envs.truck_drone.world import FLYING, RETURNING, Decision, World
 from jaxvrp.episodes import Episode
@@ -68,16 +69,28 @@ class Course:
     @property
     def activity(self) -> np.ndarray:
         """`i64[L, D]`: what each drone was doing, its status or `WAITING`."""
-        return np.where(self.world.drones.is_waiting, WAITING, self.world.drones.status)
+        found, waits = np.where(self.world.drones.is_waiting, WAITING, self.world.drones.status), self.steps_waited
+        for customer in np.flatnonzero(waits):
+            last = self.served_at[customer] + 1
+            found[last - waits[customer] : last, self.server[customer]] = WAITING
+        return found
 
     @property
     def steps_waited(self) -> np.ndarray:
-        """`i64[C]`: steps for which the drone that served waited for the window; 0 if not served."""
-        waits, is_waiting = np.zeros(self.num_customers, np.int64), self.world.drones.is_waiting
+        """`i64[C]`: steps from the drone's arrival, before the window, to the delivery; 0 if it waited for no window.
+
+        A drone that is launched at the customer arrives when it is launched.
+        """
+        waits, drones = np.zeros(self.num_customers, np.int64), self.world.drones
         for customer in np.flatnonzero(self.server != NOBODY):
-            # A wait ends in the step that serves.
-            before = is_waiting[: self.served_at[customer], self.server[customer]]
-            waits[customer] = np.argmin(np.append(before[::-1], False))
+            server, served_at = self.server[customer], self.served_at[customer]
+            place = drones.position[: served_at + 1, server]
+            elsewhere = np.linalg.norm(place - place[-1], axis=1) > ARRIVED
+            # It arrived after the last state in which it was elsewhere, and left the truck in the last one on board.
+            arrived = int(np.append(np.flatnonzero(elsewhere) + 1, 0).max())
+            launched = int(np.flatnonzero(drones.is_onboard[:served_at, server]).max(initial=0))
+            begin = max(arrived, launched)
+            waits[customer] = served_at - begin if self.world.step[begin] < self.opens[customer] else 0
         return waits
 
     def until_the_last_work(self) -> Course:

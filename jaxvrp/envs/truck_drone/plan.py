@@ -254,10 +254,7 @@ class _Planner:
         server, served = self.course.server[index], {"time": time, "late": _rounded(late)}
         if server == NOBODY:
             return {**entry, **served, "drone": None, "waited": 0.0}
-        # The drone arrived after the last state in which it was elsewhere.
-        place = self.world.drones.position[: served_at + 1, server]
-        elsewhere = np.flatnonzero(np.linalg.norm(place - place[-1], axis=1) > ARRIVED)
-        waited = time - self._moment(int(elsewhere[-1]) + 1 if elsewhere.size else 0)
+        waited = time - self._moment(served_at - self.course.steps_waited[index])
         return {**entry, "drone": self.drones[server], "time": time, "waited": _rounded(waited), "late": _rounded(late)}
 
 

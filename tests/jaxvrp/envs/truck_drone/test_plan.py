@@ -12,7 +12,9 @@ import pytest
 import jaxvrp
 from jaxvrp.envs.truck_drone import parse_map, read_map
 from jaxvrp.envs.truck_drone.baselines.greedy import GreedyActor
+from jaxvrp.envs.truck_drone.course import course_of
 from jaxvrp.envs.truck_drone.plan import PROBLEMS
+from jaxvrp.envs.truck_drone.story import story_of
 from jaxvrp.episodes import from_states, record_episode
 
 MAPS = pathlib.Path(__file__).parents[4] / "docs" / "maps"
@@ -34,19 +36,25 @@ TO_NORTH = [(EAST, HOVER)] * 2 + [(NORTH, HOVER)] * 3 + [(RELEASE, HOVER)]
 
 
 @pytest.fixture(scope="module")
-def play():
-    """`play(map, actions, **parameters)`: the plan of one drone's episode in `vrpd_tw`; one program for all."""
+def played():
+    """`played(map, actions, **parameters)`: one drone's episode in `vrpd_tw`; one program for all."""
     step = jax.jit(lambda env, state, truck, drone: env.step(state, {"truck": truck[None], "drone": drone[None]})[0])
     scenario = jaxvrp.make("vrpd_tw")
 
-    def played(fleet_map, actions, **parameters):
+    def episode(fleet_map, actions, **parameters):
         env = fleet_map.environment(scenario).replace(**parameters)
         states = [env.init_state(fleet_map.instance())]
         for truck, drone in actions:
             states.append(step(env, states[-1], jnp.int32(truck), jnp.int32(drone)))
-        return PROBLEMS.plan(fleet_map, from_states(env, jax.tree.map(lambda *leaves: np.stack(leaves), *states)))
+        return from_states(env, jax.tree.map(lambda *leaves: np.stack(leaves), *states))
 
-    return played
+    return episode
+
+
+@pytest.fixture(scope="module")
+def play(played):
+    """`play(map, actions, **parameters)`: the plan of such an episode."""
+    return lambda fleet_map, actions, **parameters: PROBLEMS.plan(fleet_map, played(fleet_map, actions, **parameters))
 
 
 def rows(plan):
@@ -82,6 +90,26 @@ def test_a_sortie_by_hand(play):
     assert plan["feasible"] and plan["reasons"] == []
     assert plan["totals"] == {"end": "11", "distance of van": "50", "distance of red": "42.4"}
     assert summary["battery_used"] == pytest.approx(1 - sortie["end"]["battery"], abs=2e-6)
+
+
+def test_a_drone_on_board_waits_for_nobody(played):
+    """The truck is at the customer from 2 on; the drone is released in the step after 6, for a window from 10 on."""
+    house = {**SMALL["customers"][0], "position": [20, 0]}
+    actions = [*[(EAST, HOVER)] * 2, *[(STAY, HOVER)] * 4, (RELEASE, HOVER), *[(STAY, DELIVER)] * 3, (STAY, RETURN)]
+    for window, waited in (([10, 30], 4), ([0, 30], 0)):
+        fleet_map = parse_map({**SMALL, "customers": [{**house, "window": window}]})
+        episode = played(fleet_map, actions)
+        served = 6 + (waited or 2)
+        waits = [(6, served, "red", "wait", "house")] if waited else []
+        assert [each for each in rows(PROBLEMS.plan(fleet_map, episode)) if each[2] == "red"] == [
+            (6, 6, "red", "launch", "east"),
+            *waits,
+            (served, served, "red", "deliver", "house"),
+            (11, 11, "red", "board", "east"),
+        ]
+        assert course_of(episode).steps_waited.tolist() == [waited]
+        (row,) = story_of(episode, fleet_map).charts[0].rows
+        assert [(bar.begin, bar.end) for bar in row.bars if bar.look == "wait"] == [each[:2] for each in waits]
 
 
 def test_late_is_counted_in_the_units_of_the_map(play):

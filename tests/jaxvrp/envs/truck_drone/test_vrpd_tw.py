@@ -434,7 +434,7 @@ def test_a_mistake_is_one_line(parameters, says):
 
 @pytest.fixture(scope="module")
 def waited():
-    """States and actions of a sortie that waits for two steps; customer 1 becomes known at step 5."""
+    """States and actions of a sortie that waits from step 4 to step 7; customer 1 becomes known at step 5."""
     choices = [*SORTIE, *[(STAY, DELIVER_0, 0)] * 3, *[(STAY, RETURN, 0)] * 3]
     states, _ = play(make(**LIGHT), instance(start=(7, 30), known_from=(0, 5)), choices)
     actions = {"truck": np.array(choices, np.int32)[:, :1], "drone": np.array(choices, np.int32)[:, 1:]}
@@ -452,11 +452,11 @@ def test_a_story_tells_windows_waits_packages_and_news(waited):
     assert standings[1] == [(0, "hidden"), (5, "closed"), (10, "lost")]
     windows = {label: [(bar.begin, bar.end) for bar in row.bars if bar.look == "window"] for label, row in rows.items()}
     assert windows == {"0": [(7, 60)], "1": [(30, 60)]}
-    assert [(bar.begin, bar.end) for bar in rows["0"].bars if bar.look == "wait"] == [(5, 7)]
+    assert [(bar.begin, bar.end) for bar in rows["0"].bars if bar.look == "wait"] == [(4, 7)]
     assert [(bar.begin, bar.end) for bar in rows["1"].bars if bar.look == "known"] == [(5, 30)]
     drone = story.vehicles[1]
     did = [(each.begin, each.end, each.name) for each in drone.activities]
-    assert did[:3] == [(0, 4, "moves"), (4, 6, "waits"), (6, 7, "moves")]
+    assert did[:3] == [(0, 4, "moves"), (4, 7, "waits"), (7, 9, "returns")]
     assert drone.carries[:3] == ((0, False), (1, True), (6, False))
     _, basic = rows_of(make(wait_for_window=False))
     assert [bar.begin for row in basic.values() for bar in row.bars if bar.look == "window"] == [0, 0]
