@@ -40,6 +40,7 @@ from train.run.evaluator import (
     evaluation_function,
     first_seed,
     recording_function,
+    sampled_recording_function,
     to_host,
 )
 from train.run.folder import RunFolder
@@ -72,9 +73,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         # By hand: a map of JAX would sort the players by name.
         baselines = {name: [*map(compiled, forms)] for name, forms in evaluator.baseline_programs().items()}
         if args.best_of > 1:
-            best = best_of_tries(learner, run.params, evaluator, args.best_of, episodes, temperature=args.temperature)
+            best, tries = best_of_tries(
+                learner, run.params, evaluator, args.best_of, episodes, temperature=args.temperature
+            )
+            key = evaluator.keys(args.best_of)[int(tries.ravel()[0])]
         else:
-            play = evaluation_function(learner, evaluator, **choosing)
+            play, key = evaluation_function(learner, evaluator, **choosing), evaluator.keys(1)[0]
             best = compiler.compile(play, run.params, quick=True)(run.params)
             episodes.advance(evaluator.num_episodes * config.num_seeds)
         figures = {"policy": to_host(best), **evaluator.baselines(episodes, baselines)}
@@ -82,7 +86,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         writers = [("--render", args.render, draw), ("--debug", args.debug, record_steps)]
         outputs = []
         if asked := [writer for writer in writers if writer[1]]:
-            record, params = recording_function(learner, evaluator, **choosing), first_seed(learner, run.params)
+            record = recording_function(learner, evaluator)
+            if not deterministic:
+                record = sampled_recording_function(learner, evaluator, key, temperature=args.temperature)
+            params = first_seed(learner, run.params)
             episode = jax.device_get(compiler.compile(record, params, quick=True)(params))
             outputs = [Output(option, path, functools.partial(write, episode)) for option, path, write in asked]
     head = f"{evaluator.num_episodes} fixed instances, whole episodes, {_kind_of_play(args, deterministic)} policy of"

@@ -165,8 +165,9 @@ class NumpyPCB:
             self._move(agent, actions[agent])
             self._measure()
             self._conclude(agent, record)
-            self.terminated = record.terminated[agent]
+            self.terminated = bool(record.terminated[agent])
             if self.terminated:
+                record.terminated[record.valid] = True
                 return
 
     def _all_at_once(self, actions: np.ndarray, order: list[int], record: Turns) -> None:

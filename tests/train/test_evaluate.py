@@ -10,8 +10,16 @@ from train import evaluate
 from train.algorithms import make_train
 from train.on_policy.config import PPOConfig
 from train.run.checkpoint import Checkpoints
-from train.run.evaluator import Evaluator, evaluation_function, first_seed, to_host
+from train.run.evaluator import (
+    Evaluator,
+    best_of_tries,
+    evaluation_function,
+    first_seed,
+    sampled_recording_function,
+    to_host,
+)
 from train.run.folder import RunFolder, write_configuration
+from train.run.progress import Episodes
 from train.run.resume import RecordedRun
 
 SMALL = {"num_envs": 4, "rollout_length": 4, "num_minibatches": 1, "eval_episodes": 6, "num_devices": 1}
@@ -69,6 +77,19 @@ def test_the_best_of_several_tries_is_never_worse(run):
     assert best["return"] > once["return"]
     assert best["total_distance"] <= -best["return"] + 1e-3, "figures are of the episode that was kept"
     np.testing.assert_allclose(-best["return"], best["total_distance"] + 100 * best["unvisited_nodes"], rtol=1e-5)
+
+
+def test_what_is_drawn_of_several_tries_is_the_best_of_them(run):
+    trained = RunFolder(run).load("latest")
+    learner, evaluator = trained.learner, Evaluator(trained.learner.env, 2, 3)
+    actor = learner.actor(trained.params, deterministic=False, temperature=3.0)
+    returns = [evaluator.attempt(actor, key)["return"][0] for key in evaluator.keys(4)]
+    with Episodes(8) as episodes:
+        tries = best_of_tries(learner, trained.params, evaluator, 4, episodes, temperature=3.0)[1]
+    assert int(tries[0]) == np.argmax(returns) and len(set(map(float, returns))) > 1
+    record = sampled_recording_function(learner, evaluator, evaluator.keys(4)[int(tries[0])], temperature=3.0)
+    drawn = record(trained.params).timesteps
+    np.testing.assert_allclose(jax.vmap(lambda step: step.team_reward)(drawn)[1:].sum(), max(returns), rtol=1e-5)
 
 
 @pytest.mark.slow

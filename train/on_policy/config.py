@@ -74,7 +74,7 @@ class PPOConfig(NetworkKeys, RunConfig):
     )
     imitate_steps: int = option(
         0,
-        help="environment steps in which the policy learns from the teacher alone",
+        help="environment steps, as of `total_steps`, in which the policy learns from the teacher alone",
         group="imitation",
         minimum=0,
         maximum=10**11,
@@ -87,7 +87,7 @@ class PPOConfig(NetworkKeys, RunConfig):
     )
     imitate_anneal_steps: int = option(
         1_000_000,
-        help="environment steps after `imitate_steps` in which the teacher's weight falls to 0",
+        help="environment steps, likewise, after `imitate_steps` in which the teacher's weight falls to 0",
         group="imitation",
         minimum=1,
         maximum=10**11,

@@ -196,7 +196,9 @@ def actor_loss(
         log_prob = log_prob_and_entropy(logits, mask, teacher_action)[0]
         if role in batch.alternative:
             odds = log_prob_and_entropy(logits, mask, batch.alternative[role])[0] - log_prob
-            terms["teacher_loss"] = 0.5 * (config.compare_temperature * odds - batch.alternative_gain[role]) ** 2
+            error = 0.5 * (config.compare_temperature * odds - batch.alternative_gain[role]) ** 2
+            # One decision of a step is compared, any of them: it stands for all.
+            terms["teacher_loss"] = error * jnp.sum(batch.decides[role] > 0, axis=-1, keepdims=True)
         else:
             terms["teacher_loss"] = -log_prob
     means = {name: masked_mean(term, batch.decides[role], axis) for name, term in terms.items()}
@@ -303,11 +305,15 @@ def _normalized(advantage: jax.Array, decides: jax.Array) -> jax.Array:
 
 
 def _less_group(advantage: jax.Array, valid: jax.Array, group_size: int) -> jax.Array:
-    """Advantages minus the mean of their group at the same step, over rows that are `valid`, `f32[K, L, E, agents]`."""
+    """Advantages minus the mean of the others of the group at the same step, `f32[K, L, E, agents]`.
+
+    Of rows that are `valid`; who is left alone keeps the advantage.
+    """
     shape = (*advantage.shape[:2], -1, group_size, advantage.shape[-1])
     groups, weight = advantage.reshape(shape), valid.reshape(shape)
-    mean = (groups * weight).sum(axis=3, keepdims=True) / jnp.maximum(weight.sum(axis=3, keepdims=True), 1.0)
-    return (groups - mean).reshape(advantage.shape)
+    weighted = groups * weight
+    others, count = (x.sum(axis=3, keepdims=True) - x for x in (weighted, weight))
+    return (groups - others / jnp.maximum(count, 1.0)).reshape(advantage.shape)
 
 
 def _episode_advantage(reward: jax.Array, group_size: int) -> jax.Array:

@@ -13,7 +13,7 @@ import numpy as np
 from jaxvrp import Environment, registry
 from jaxvrp.actor import Actor, RandomActor
 from jaxvrp.environment import select
-from jaxvrp.episodes import Episode, play_episodes, record_episode
+from jaxvrp.episodes import Episode, play_episodes, record_episode, record_rows
 from train.learner import Learner
 from train.run.metrics import by_agent
 from train.run.progress import Episodes
@@ -21,6 +21,9 @@ from train.run.progress import Episodes
 Figures = dict[str, Any]
 
 Program = Callable[..., Any]
+
+TRY = " try"
+"""Among the figures of the best of several tries, which one it was; no metric has this name."""
 
 
 class Evaluator:
@@ -84,9 +87,13 @@ class Evaluator:
         return figures
 
     def record(self, actor: Actor, index: int = 0) -> Episode:
-        """The episode on instance `index`, see `jaxvrp.episodes.record_episode`; pure."""
+        """The episode on instance `index` of an actor that draws nothing, see `record_episode`; pure."""
         instance = jax.tree.map(lambda leaf: leaf[index], self.instances())
         return record_episode(self.env, actor, instance, jax.random.key(self.seed))
+
+    def record_attempt(self, actor: Actor, key: jax.Array) -> Episode:
+        """The episode on the first instance of a try, see `attempt`; pure."""
+        return record_rows(self.env, actor, self.instances(), key, 0)
 
 
 def baseline_actors(env: Environment) -> dict[str, Actor]:
@@ -120,10 +127,11 @@ def evaluation_function(
 
 def best_of_tries(
     learner: Learner, params: Any, evaluator: Evaluator, best_of: int, episodes: Episodes, *, temperature: float = 1.0
-) -> dict[str, jax.Array]:
+) -> tuple[dict[str, jax.Array], jax.Array]:
     """Mean figures of a policy's best of several sampled tries on each instance; with `[seeds]` if there are several.
 
-    Those of `Evaluator.play`, by one program that is called for each try, so that `episodes` can be advanced between.
+    And which of the tries that was, `i32[episodes]`, likewise. The figures are those of `Evaluator.play`, by one
+    program that is called for each try, so that `episodes` can be advanced between.
     """
 
     def play(params: Any, key: jax.Array) -> dict[str, jax.Array]:
@@ -132,13 +140,14 @@ def best_of_tries(
     num_seeds = learner.config.num_seeds
     attempt = jax.jit(jax.vmap(play, in_axes=(0, None)) if num_seeds > 1 else play)
     best: dict[str, jax.Array] | None = None
-    for key in evaluator.keys(best_of):
+    for number, key in enumerate(evaluator.keys(best_of)):
         figures = jax.block_until_ready(attempt(params, key))
+        figures[TRY] = jnp.full(figures["return"].shape, number, jnp.int32)
         best = figures if best is None else better(best, figures)
         episodes.advance(evaluator.num_episodes * num_seeds)
     assert best is not None
-    means = functools.partial(mean_figures, evaluator.env)
-    return (jax.vmap(means) if num_seeds > 1 else means)(best)
+    tries, means = best.pop(TRY), functools.partial(mean_figures, evaluator.env)
+    return (jax.vmap(means) if num_seeds > 1 else means)(best), tries
 
 
 def better(best: dict[str, jax.Array], figures: dict[str, jax.Array]) -> dict[str, jax.Array]:
@@ -146,13 +155,23 @@ def better(best: dict[str, jax.Array], figures: dict[str, jax.Array]) -> dict[st
     return select(figures["return"] > best["return"], figures, best)
 
 
-def recording_function(
-    learner: Learner, evaluator: Evaluator, *, deterministic: bool = True, temperature: float = 1.0
-) -> Callable[[Any], Episode]:
+def recording_function(learner: Learner, evaluator: Evaluator) -> Callable[[Any], Episode]:
     """A jitted function from `actor_params` of one seed to the episode on the first fixed instance."""
 
     def record(params: Any) -> Episode:
-        return evaluator.record(learner.actor(params, deterministic=deterministic, temperature=temperature))
+        return evaluator.record(learner.actor(params, deterministic=True))
+
+    return jax.jit(record)
+
+
+def sampled_recording_function(
+    learner: Learner, evaluator: Evaluator, key: jax.Array, *, temperature: float = 1.0
+) -> Callable[[Any], Episode]:
+    """Likewise, the episode of the sampled try with this key."""
+
+    def record(params: Any) -> Episode:
+        actor = learner.actor(params, deterministic=False, temperature=temperature)
+        return evaluator.record_attempt(actor, key)
 
     return jax.jit(record)
 

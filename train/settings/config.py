@@ -49,7 +49,7 @@ class RunConfig:
     )
     randomize_steps: int = option(
         1_000_000,
-        help="environment steps, of one seed, in which `randomize_from` moves to `randomize`",
+        help="environment steps (by events: decisions), of one seed, in which `randomize_from` moves to `randomize`",
         group="environment",
         minimum=1,
         maximum=10**11,
@@ -62,7 +62,8 @@ class RunConfig:
     )
     total_steps: int = option(
         1_000_000,
-        help="environment steps, of one seed; rounded up to whole chunks of `log_interval` updates",
+        help="environment steps (by events: decisions), of one seed; rounded up to whole chunks of `log_interval` "
+        "updates",
         group="run",
         minimum=1,
         maximum=10**11,

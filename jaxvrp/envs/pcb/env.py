@@ -214,12 +214,13 @@ class Pcb(TurnBasedEnvironment, RememberingEnvironment):
                 action={ROLE: executed[ROLE][0]},
                 next_observation={ROLE: observe(state, agent, self.rays)},
                 reward={ROLE: jnp.where(valid, rewards[agent], 0.0)},
-                terminated={ROLE: valid & state.left[agent]},
+                terminated={ROLE: valid},  # if the step ends the episode, see below
                 valid={ROLE: valid},
             )
 
         order = self.order(state)
         state, turns = jax.lax.scan(take_turn, state, order)
+        turns = turns.replace(terminated={ROLE: turns.terminated[ROLE] & state.left.any()})
         place_in_order = jnp.argmax(order == jnp.arange(self.sizes.agents)[:, None], axis=1)
         return rules.settle(state), jax.tree.map(lambda leaf: leaf[place_in_order], turns)
 

@@ -99,6 +99,23 @@ def test_play_is_step_with_actions_asked_for_in_turn(env, start):
     assert np.abs(turns.next_observation[ROLE] - turns.observation[ROLE])[valid].max(axis=1).all()
 
 
+def test_all_turns_of_a_step_that_ends_the_episode_are_its_end():
+    """Also those before the part that leaves: their agents have no other turn."""
+    env = small_env("sequential").replace(boundary="terminate", step_fraction=0.6)
+    states, _ = jax.jit(jax.vmap(env.reset))(jax.random.split(KEY, 40))
+    action = jax.random.uniform(KEY, (40, env.sizes.agents, 3), jnp.float32, -1, 1)
+
+    @jax.jit
+    @jax.vmap
+    def play(state, action):
+        return env.take_turns(state, lambda _, agent: {ROLE: action[agent[ROLE]]})
+
+    after, turns = play(states, action)
+    left, valid = np.asarray(after.left), np.asarray(turns.valid[ROLE])
+    np.testing.assert_array_equal(turns.terminated[ROLE], valid & left.any(axis=1, keepdims=True))
+    assert (np.asarray(turns.terminated[ROLE]) & ~left).any() and not left.any(axis=1).all()
+
+
 @pytest.mark.parametrize("boundary", ["clamp", "terminate"])
 def test_agents_that_act_without_a_loop_act_one_after_the_other(boundary):
     """Also where one of them leaves the board, after which nobody moves, and where one does not move."""
