@@ -19,7 +19,7 @@ from jaxvrp.envs.pcb.problem.board import as_float32
 from jaxvrp.envs.pcb.problem.inspection import warnings_of
 from jaxvrp.envs.pcb.problem.instance import Instance
 from jaxvrp.envs.pcb.problem.netlist import Netlist, PcbFile, make_netlist
-from jaxvrp.envs.pcb.problem.pcb_file import write_pcb
+from jaxvrp.envs.pcb.problem.pcb_file import in_sheet, write_pcb
 from jaxvrp.envs.pcb.rules import State
 from jaxvrp.episodes import Episode
 from jaxvrp.io import plan_files
@@ -87,11 +87,11 @@ class PcbProblems(Problems[BoardOfFile]):
         for pin in np.flatnonzero(board.signal_pin):
             pad = f"{names[board.pin_component[pin]]}.{netlist.pins[pin].name}"
             routes.setdefault(netlist.nets[board.pin_net[pin]].name, []).append(pad)
+        places = [in_sheet(place, netlist.origin) for place in np.where(board.fixed[:, None], board.position, position)]
         parts = [
             {
                 "part": name,
-                "x": float(position[row, 0] + netlist.origin[0]),
-                "y": float(position[row, 1] + netlist.origin[1]),
+                **{axis: float(value) for axis, value in zip("xy", places[row], strict=True)},
                 "degrees": part.drawn.degrees if part.drawn else 90 * int(orientation[row]),
                 "side": int(board.side[row]),
                 "fixed": bool(board.fixed[row]),
@@ -106,7 +106,9 @@ class PcbProblems(Problems[BoardOfFile]):
             "violations": {"overlap": {"count": len(wrong), "first_part": wrong[0]}} if wrong else {},
             "routes": routes,
             "nets": {
-                net.name: float(hpwl) for net, hpwl in zip(netlist.nets, measures.net_hpwl, strict=True) if hpwl > 0
+                net.name: float(hpwl)
+                for net, hpwl in zip(netlist.nets, measures.net_hpwl, strict=True)
+                if net.name in routes
             },
             "parts": parts,
         }
@@ -122,10 +124,13 @@ class PcbProblems(Problems[BoardOfFile]):
             super().write_plan(problem, path, plan)
             return
         netlist = problem.netlist
-        position = np.array([[part["x"], part["y"]] for part in plan["parts"]]) - np.array(netlist.origin)
+        fixed, position, orientation = (getattr(netlist.board, name) for name in ("fixed", "position", "orientation"))
+        found = np.array([[part["x"], part["y"]] for part in plan["parts"]]) - np.array(netlist.origin)
         quarters = np.array([part["degrees"] // 90 for part in plan["parts"]], np.int32)
-        orientation = np.where(netlist.board.fixed, netlist.board.orientation, quarters)
-        board = netlist.board.replace(position=position.astype(netlist.board.position.dtype), orientation=orientation)
+        board = netlist.board.replace(
+            position=np.where(fixed[:, None], position, found).astype(position.dtype),
+            orientation=np.where(fixed, orientation, quarters),
+        )
         write_pcb(path, PcbFile((dataclasses.replace(netlist, board=board),)))
 
 

@@ -47,9 +47,10 @@ def read_bookshelf(
     """Read a board with its names; `.nets` and `.pl` lie beside the `.nodes` file and share its stem.
 
     Bookshelf's y points up; the board's points down, so it is the picture that is kept. Every net is a signal, as the
-    files say nothing else, and named by its number if it has no name; a pin without an offset is in the centre. Parts
-    that are `terminal` or `/FIXED` may not be moved; those that end in `_NI` obstruct nothing, and have no size. Sizes
-    and offsets are as placed, so every orientation is 0. Pins are ordered by component.
+    files say nothing else. One without a name is called `net 3`, say, by its number, counted from 0. A pin without an
+    offset is in the centre. Parts that are `terminal` or `/FIXED` may not be moved; those that end in `_NI` obstruct
+    nothing, and have no size. Sizes and offsets are as placed, so every orientation is 0. Pins are ordered by
+    component.
 
     Args:
         path: the `.nodes` file.
@@ -170,12 +171,16 @@ def _read_nets(path: Path, index: dict[str, int]) -> tuple[list[str], list[tuple
     """Names of the nets, and for each pin the indices of component and net, and the offset (y up)."""
     head, counts, content = _content(path, "nets")
     nets: list[str] = []
+    names: set[str] = set()
     pins: list[tuple[int, int, float, float]] = []
     degrees: list[list[Any]] = []
     for line, words in content:
         if words[0].lower() == "netdegree":
-            named = [*words, f"net{len(nets)}"] if len(words) == 3 else words
+            # No name in the file has a space in it.
+            named = [*words, f"net {len(nets)}"] if len(words) == 3 else words
             row = line.fields(("NetDegree", ":", "degree", "name"), named)
+            line.expect(row["name"] not in names, f"a new name, found {row['name']!r} again", "rename it")
+            names.add(row["name"])
             nets.append(row["name"])
             degrees.append([line, line.whole("degree", row["degree"], 1), 0])
             continue

@@ -248,12 +248,15 @@ def _read_edges(reader: _Reader, nodes: Nodes) -> tuple[Pads, dict[int, _Net]]:
     opening = reader.mark("edges begin")
     pads: Pads = {}
     nets: dict[int, _Net] = {}
+    ids: dict[str, int] = {}  # of nets, by name
     for line in reader.rows("edges"):
         row = _row(line, EDGE)
         label, rail = Net(row["net id"], row["net name"]), row["power_rail"]
         net = nets.setdefault(label.id, _Net(line, label, rail, set()))
         same = (net.label, net.power_rail) == (label, rail)
         line.expect(same, f"name and power_rail of net {label.id} as in line {net.line.number}", "make them the same")
+        is_new = ids.setdefault(label.name, label.id) == label.id
+        line.expect(is_new, f"a new name for net {label.id}, found {label.name!r} again", "rename it")
         pair = frozenset(_read_end(line, row, end, nodes, pads) for end in "ab")
         line.expect(len(pads) <= MOST["pins"], f"at most {MOST['pins']} pads", "give a smaller board")
         line.expect(len(pair) == 2, "two different pads, found one twice", "remove the line")
@@ -335,6 +338,7 @@ def _check_writable(netlist: Netlist, where: str) -> None:
     degrees = np.bincount(board.pin_net[board.pin_net >= 0], minlength=board.num_nets)
     targets = np.concatenate([board.target_wirelength, board.target_hpwl])
     ids = [[label.id for label in group] for group in (netlist.components, netlist.nets)]
+    label_names = [[label.name for label in group] for group in (netlist.components, netlist.nets)]
     labels: list[Component | Pin | Net] = [*netlist.components, *netlist.pins, *netlist.nets]
     names = [netlist.source, *(label.name for label in labels)]
     copper = [(pin.size_x, pin.size_y) for pin in netlist.pins]
@@ -344,8 +348,8 @@ def _check_writable(netlist: Netlist, where: str) -> None:
         "pins without a net": (board.pin_net < 0).any(),
         "nets with a single pin": (degrees < 2).any(),
         "pins that are not ordered by component and pad index": any(b <= a for a, b in itertools.pairwise(pins)),
-        "components with the same name": len({part.name for part in netlist.components}) < board.num_components,
         "components or nets with the same id": any(len(set(group)) < len(group) for group in ids),
+        "components or nets with the same name": any(len(set(group)) < len(group) for group in label_names),
         "known targets of 1000000 or more": (np.isfinite(targets) & (targets >= UNKNOWN)).any(),
         "line breaks or outer spaces in names": not all(map(_is_plain, names)),
         f"numbers of {LARGEST:g} or more": not all((np.abs(np.asarray(n)) < LARGEST).all() for n in lengths),
@@ -372,7 +376,7 @@ def _board_lines(netlist: Netlist) -> Iterator[str]:
         yield f"\t\t{section} end"
     yield "\tgraph end"
     yield "\tboard begin"
-    corners = (*netlist.origin, *_plus(netlist.board.outline, netlist.origin))
+    corners = (*netlist.origin, *in_sheet(netlist.board.outline, netlist.origin))
     yield from (f"\t\t{name},{_word(value)}" for name, value in zip(CORNERS, corners, strict=True))
     yield "\tboard end"
     yield "pcb end"
@@ -382,7 +386,7 @@ def _nodes(netlist: Netlist) -> Iterator[tuple]:
     board = netlist.board
     for row, part in enumerate(netlist.components):
         *size, degrees = part.drawn or (*board.size[row], 90 * int(board.orientation[row]))
-        pose = (*size, *_plus(board.position[row], netlist.origin), degrees)
+        pose = (*size, *in_sheet(board.position[row], netlist.origin), degrees)
         side = int(board.side[row])
         flags = (part.layer if side and part.layer else side, int(board.fixed[row]))
         yield (part.id, part.name, *pose, *flags, part.pins, part.pins_smd, part.pins_th, part.type)
@@ -409,8 +413,11 @@ def _edges(netlist: Netlist) -> Iterator[tuple]:
             yield (*end_a, *end_b, net.id, net.name, int(board.power_rail[index]))
 
 
-def _plus(place: np.ndarray, origin: tuple[float, float]) -> list[str]:
-    """The sums of the decimal numbers, from which the reader takes the origin off again without changing a digit."""
+def in_sheet(place: np.ndarray, origin: tuple[float, float]) -> list[str]:
+    """A place `[2]` in the coordinates of the file, in mm: the sums of the decimal numbers.
+
+    From these the reader takes the origin off again without changing a digit.
+    """
     pairs = zip(map(float, place), map(float, origin), strict=True)
     return [f"{EXACT.add(decimal.Decimal(repr(value)), decimal.Decimal(repr(start))):f}" for value, start in pairs]
 

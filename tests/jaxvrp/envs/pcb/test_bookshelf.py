@@ -102,9 +102,9 @@ def test_variants_are_read(write_all, assert_same, files, changes):
     assert_same(board, plain.replace(**changes))
 
 
-def test_nets_without_names_are_numbered(write_all):
-    netlist = read_bookshelf(write_all({"hand.nets": NETS.replace(" N7", "")}))
-    assert [net.name for net in netlist.nets] == ["N0", "net1"]
+def test_nets_without_names_are_numbered_as_no_net_of_the_file_is_called(write_all):
+    netlist = read_bookshelf(write_all({"hand.nets": NETS.replace("N0", "net1").replace(" N7", "")}))
+    assert [net.name for net in netlist.nets] == ["net1", "net 1"]
 
 
 BROKEN = {
@@ -167,6 +167,7 @@ BROKEN = {
     ),
     "wrong nets": ("nets", NETS.replace("Nets : 2", "Nets : 3"), "line 3: expected as many as are there, 2, found 3"),
     "wrong pins": ("nets", NETS.replace("Pins : 3", "Pins : 2"), "line 4: expected as many as are there, 3, found 2"),
+    "net of one name": ("nets", NETS.replace("N7", "N0"), "line 9: expected a new name, found 'N0' again; rename it"),
     "no nets": ("nets", "UCLA nets 1.0\nNumNets : 0\nNumPins : 0\n", "line 1: expected at least one net below"),
 }
 

@@ -177,6 +177,7 @@ BROKEN = {
     "pad off": (edited(17, "-2.5", "NaN"), "line 17: expected a number below 1000000000000 for offset_x, found 'NaN'"),
     "pad to itself": (edited(18, "5,0,1,0.9,0.95,-0.75,0,0", "3,0,1,0.6,0.3,-2.5,-1.5,1"), "line 18: expected two"),
     "two nets": (edited(18, "5,0,1", "5,1,2").replace("-0.75", "0.75"), "line 18: expected pad 1 of component 5 as in"),
+    "net of one name": (edited(18, "GND", '"Net-(R1,Pad2)"'), "line 18: expected a new name for net 1, found 'Net-"),
     "renamed net": (edited(18, "1,GND", "2,GND"), "line 18: expected name and power_rail of net 2 as in line 17"),
     "rail below 0": (edited(18, "GND,1", "GND,-1"), "line 18: expected a whole number of at least 0 for power_rail"),
     "board inside": (edited(16, "edges", "pcb"), "line 16: expected 'edges begin', found 'pcb begin'"),
@@ -344,7 +345,10 @@ UNWRITABLE = {
     "pins without a net": lambda n: make_netlist(pad(n.board, 5, 13, 6)),
     "nets with a single pin": changed(pin_net=np.array([0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 4, 5], np.int32)),
     "pins that are not ordered": lambda n: dataclasses.replace(n, pins=(Pin(0, "1"),) * 12),
-    "components with the same name": lambda n: dataclasses.replace(
+    "nets with the same name": lambda n: dataclasses.replace(
+        n, nets=(dataclasses.replace(n.nets[0], name=n.nets[1].name), *n.nets[1:])
+    ),
+    "components or nets with the same name": lambda n: dataclasses.replace(
         n, components=(dataclasses.replace(n.components[0], name=n.components[1].name), *n.components[1:])
     ),
     "components or nets with the same id": lambda n: dataclasses.replace(n, nets=(Net(1, "GND"),) * 6),
