@@ -22,7 +22,7 @@ class Searched(NamedTuple):
 
     Attributes:
         seconds: since it began, without compilation.
-        cost: of the episode, see `Players.cost`.
+        cost: of the episode, see `Players.cost`, or what the search minimises where the plan says its `cost`.
         actions: of an episode from its beginning, `{role: [T, agents, ...]}`.
         episode: makes the episode, if playing `actions` does not lead to it; else None.
         figures: at its end, by names of `Environment.metrics`, as far as they are known.

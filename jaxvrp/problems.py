@@ -124,7 +124,7 @@ class Problems(abc.ABC, Generic[Problem]):
 
         It has at least `feasible`, whether it keeps all constraints and leaves nothing out, and `routes`, by vehicle
         the stops in order. What makes it infeasible may stand in `reasons`, a list of lines, and totals for people in
-        `totals`, name -> words.
+        `totals`, name -> words. A `cost` there counts more than the search's: that of the checker has more digits.
         """
 
     def recompute(self, problem: Problem, plan: Mapping[str, Any]) -> dict[str, Any]:

@@ -363,10 +363,13 @@ def solution_of(
     """The solution that an episode is, found after so many seconds."""
     episode = jax.device_get(episode)
     plan = problem.problems.plan(problem.problem, episode)
+    if np.isfinite(best.cost):
+        best = best._replace(cost=plan.get("cost", best.cost))
     cost, seconds = (value if np.isfinite(value) else None for value in (best.cost, found))
     card = {"cost": cost, "method": method, "seconds": seconds, "searched_seconds": best.seconds}
     words = cost_words(problem, best)
-    return Solution(problem, method, best.cost, found, best.seconds, interrupted, words, episode, {**card, **plan})
+    plan = {**card, **plan, "cost": cost}
+    return Solution(problem, method, best.cost, found, best.seconds, interrupted, words, episode, plan)
 
 
 def chosen(problem: Problem, method: str | None) -> str:

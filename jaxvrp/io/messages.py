@@ -57,9 +57,13 @@ def cut(text: str, most: int = 32) -> str:
 
 
 def shown_cost(cost: float) -> str:
-    """With two decimals, and where it is small with four digits, so that a cost says as much in any unit."""
+    """With two decimals, where it is small with four digits, so that a cost says as much in any unit.
+
+    Where it is large, with no decimals beyond the seven digits that 32 bits hold.
+    """
     size = abs(cost)
-    decimals = 3 - math.floor(math.log10(size)) if 0 < size < 10 else 2
+    magnitude = math.floor(math.log10(size)) if 0 < size < math.inf else 1
+    decimals = 3 - magnitude if magnitude < 1 else min(2, max(6 - magnitude, 0))
     return f"{cost + 0.0:.{decimals}f}"
 
 

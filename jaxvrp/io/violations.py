@@ -62,6 +62,11 @@ class PlanReport:
         """The violated constraints, as in files: each has `count`, and `first_node`, where it is broken first."""
         return {name: dataclasses.asdict(found) for name, found in self.violations.items() if found.count}
 
+    @property
+    def cost_entry(self) -> dict[str, float]:
+        """`cost`, as in files, of a feasible plan; of another, the environment's fines count, too."""
+        return {"cost": self.cost} if self.feasible else {}
+
     def summary(self) -> str:
         """The violated constraints with count and first node, on one line; empty if there are none."""
         found = self.broken.items()

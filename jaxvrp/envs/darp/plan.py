@@ -146,6 +146,7 @@ class DarpProblems(Problems[Instance]):
         ]
         return {
             "format": FORMAT,
+            **report.cost_entry,
             "distance": report.cost,
             "feasible": report.feasible,
             "violations": {

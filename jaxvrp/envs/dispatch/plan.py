@@ -55,6 +55,7 @@ def _plan_of_day(named: NamedDay, episode: Episode) -> dict[str, Any]:
     violations = {name: {"count": found.count, "first": found.where} for name, found in day.report.violations.items()}
     return {
         "format": FORMAT,
+        "cost": 0.0 - float(np.asarray(episode.timesteps.team_reward, np.float64).sum()),
         "feasible": day.report.feasible and not rejected,
         "violations": {name: found for name, found in violations.items() if found["count"]},
         "value": day.report.value,

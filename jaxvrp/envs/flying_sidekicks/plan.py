@@ -64,6 +64,7 @@ def _with_events(report: FlightsReport, tasks: list[Task]) -> dict[str, Any]:
     flown = {f"drone {d + 1}": [task.node for task in tasks if (task.kind, task.drone) == (LAUNCH, d)] for d in drones}
     return {
         "format": FORMAT,
+        **report.cost_entry,
         "feasible": report.feasible,
         "violations": report.broken,
         "makespan": report.cost,

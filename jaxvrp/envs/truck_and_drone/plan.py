@@ -76,7 +76,7 @@ def _actions_of(states: State, last: int) -> dict[str, np.ndarray]:
 
 def common_entries(file_format: str, report: PlanReport) -> dict[str, Any]:
     """What every plan says first, by the report of its checker."""
-    return {"format": file_format, "feasible": report.feasible, "violations": report.broken}
+    return {"format": file_format, **report.cost_entry, "feasible": report.feasible, "violations": report.broken}
 
 
 def routes(operations: Sequence[Operation], number: str = "") -> dict[str, list[int]]:

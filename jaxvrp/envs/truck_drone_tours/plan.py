@@ -87,7 +87,6 @@ class ToursProblems(TruckAndDroneProblems[Instance]):
         report, numbered = tours_report(problem, tours), list(enumerate(tours, 1))
         return {
             **common_entries(FORMAT, report),
-            "cost": report.cost,
             "routes": {name: route for number, tour in numbered for name, route in routes(tour, f" {number}").items()},
             "tours": [[as_json(each) for each in tour] for tour in tours],
             "ways": [

@@ -167,7 +167,11 @@ def test_bytes_in_words(count, words):
 
 @pytest.mark.parametrize(
     ("cost", "text"),
-    [(260.144, "260.14"), (9.75, "9.750"), (0.18064, "0.1806"), (-0.0018064, "-0.001806"), (-0.0, "0.00")],
+    [
+        *((260.144, "260.14"), (9.75, "9.750"), (0.18064, "0.1806"), (-0.0018064, "-0.001806"), (-0.0, "0.00")),
+        *((10.0, "10.00"), (99999.994, "99999.99"), (-336011.53, "-336011.5"), (17949688.9, "17949689")),
+        *((np.inf, "inf"), (np.nan, "nan")),
+    ],
 )
-def test_a_cost_has_four_digits_in_any_unit(cost, text):
+def test_a_cost_has_four_to_seven_digits_in_any_unit(cost, text):
     assert shown_cost(cost) == text

@@ -40,6 +40,8 @@ def test_a_known_day_is_planned_ahead_and_keeps_every_promise(tmp_path, windows)
     assert planned.method == "search" and answered.method == "accept"
     assert planned.plan["violations"] == {}
     assert planned.plan["value"] >= answered.plan["value"]
+    for solution in (planned, answered):
+        assert solution.cost == solution.plan["cost"] == -solution.plan["value"]
     assert planned.plan["totals"]["known"] == "all 12 requests when the day begins; planned ahead"
     served, rest = planned.words.split(" of 12 requests served, ")
     assert int(served) == planned.plan["value"] and " min driven" in rest
