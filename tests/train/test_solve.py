@@ -18,7 +18,7 @@ import pytest
 import jaxvrp
 from jaxvrp import registry, toolbox
 from jaxvrp.envs import pcb, tsp_drone
-from jaxvrp.envs.darp import generate_dataset, make_instance, save, solution_report
+from jaxvrp.envs.darp import Darp, generate_dataset, make_instance, save, solution_report
 from jaxvrp.envs.darp.baselines import timed_search
 from jaxvrp.envs.darp.problem.cordeau import from_cordeau_index
 from jaxvrp.envs.pcb.baselines import random_legal
@@ -26,6 +26,7 @@ from jaxvrp.envs.pcb.measure import measure_board
 from jaxvrp.envs.pcb.problem.board import as_float32 as as_computed
 from jaxvrp.envs.truck_drone.scenarios import VrpdTw
 from jaxvrp.envs.truck_drone_tours.plan import PROBLEMS as TANDEMS
+from jaxvrp.episodes import timesteps_of
 from jaxvrp.io.command_line import UserError
 from jaxvrp.io.messages import shown_cost
 from jaxvrp.io.plan_files import plan_sheets
@@ -128,6 +129,25 @@ def test_a_plan_that_is_worth_nothing_was_not_found(found):
     )
     assert solution.plan["cost"] is solution.plan["seconds"] is None and solution.plan["searched_seconds"] > 0
     assert "found after" not in solve.report(solution)
+
+
+class Doubled(Darp):
+    """Pays twice as much."""
+
+    def reward(self, state):
+        return jax.tree.map(lambda paid: 2.0 * paid, super().reward(state))
+
+
+def test_the_cost_is_minus_the_return_also_where_the_checker_does_not_know_the_reward(file):
+    problem = solve.open_problem(file)
+    plain = solve.solved(problem, seconds=1, method="nearest neighbour")
+    env = Doubled(**{each.name: getattr(problem.env, each.name) for each in dataclasses.fields(problem.env)})
+    doubled = plain.episode.replace(timesteps=timesteps_of(env, plain.episode.states))
+    found = solve.Searched(1.0, 2.0 * plain.cost, {}, lambda: doubled)
+    methods = {"none": lambda *_: iter([found])}
+    solution = solve.solved(dataclasses.replace(problem, env=env, methods=methods), seconds=1)
+    assert plain.plan["feasible"] and plain.cost == plain.plan["distance"] == solution.plan["distance"]
+    assert solution.cost == solution.plan["cost"] == 2.0 * plain.cost
 
 
 def test_stops_tell_times_and_loads(found, instance):
