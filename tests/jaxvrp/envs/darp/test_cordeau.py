@@ -82,7 +82,10 @@ BROKEN = {
         edited(3, 2, "9" * 5000),
         "line 3: expected a number below 1000000000000 for y, found '9999",
     ),
-    "a line without end": (edited(3, 2, "9" * 10_000), "line 3: expected at most 10000 characters; give a file in the"),
+    "a line without end": (
+        edited(3, 2, "9" * 200_000),
+        "line 3: expected at most 131072 characters; give a file in the",
+    ),
     "half a passenger": (edited(3, 4, "0.5"), "line 3: expected a whole number below 1000000 for demand, found '0.5'"),
     "half a vehicle": (edited(1, 0, "2.5"), "line 1: expected a whole number below 1000000 for vehicles, found '2.5'"),
     "too many vehicles": (edited(1, 0, "1e300"), "line 1: expected a whole number below 1000000 for vehicles, found"),

@@ -152,7 +152,7 @@ BROKEN = {
     ),
     "short pin": ("nets", NETS.replace("35 ", ""), "line 7: expected the 5 fields 'part direction : x y', found 4"),
     "letter pin": ("nets", NETS.replace("35 ", "E "), "line 7: expected a number below 1000000000000 for x, found 'E'"),
-    "endless pin": ("nets", NETS.replace("U2 I", "U" * 200_000 + " I"), "line 7: expected at most 10000 characters"),
+    "endless pin": ("nets", NETS.replace("U2 I", "U" * 200_000 + " I"), "line 7: expected at most 131072 characters"),
     "short net": (
         "nets",
         NETS.replace(": 2 N0", ""),
@@ -216,7 +216,7 @@ CANVASES = {
     "no such board": (CANVAS.replace("hand", "foot"), "line 1: expected a line for hand below; add a line for hand"),
     "short line": (CANVAS.replace("200,", ""), "line 3: expected the 4 fields 'board canvas_width canvas_height row_h"),
     "letters": (CANVAS.replace("200", "wide"), "line 3: expected a number below 1000000000000 for canvas_width"),
-    "a field without end": ("board," + "x" * 200_000 + CANVAS[5:], "line 1: expected at most 10000 characters; give"),
+    "a field without end": ("board," + "x" * 200_000 + CANVAS[5:], "line 1: expected at most 131072 characters; give"),
     "an open quote": ('"' + CANVAS, "line 1: expected fields between commas (unexpected end of data); correct the"),
     "beyond float32": (CANVAS.replace("200", "1e39"), "line 3: expected a number below 1000000000000 for canvas_width"),
     "flat": (CANVAS.replace("200", "0"), "line 3: expected a size above 0, found 0 x 150"),
