@@ -106,6 +106,7 @@ def write_agatz(path: str | os.PathLike, instance: Instance) -> None:
     reasons = {
         "nodes that do not exist (padding)": not np.asarray(instance.exists).all(),
         "a launch_time or recovery_time": bool(instance.launch_time or instance.recovery_time),
+        "a depot_launch_time": instance.depot_launch_time is not None,
         "a max_sortie": instance.max_sortie is not None,
         "matrices of times": instance.truck_time is not None,
         "time windows": type(instance) is not Instance,

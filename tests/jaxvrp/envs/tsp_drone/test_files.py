@@ -74,6 +74,25 @@ def test_instances_and_solutions_of_agatz_come_back(write, tmp_path, assert_same
     assert read_operations(tmp_path / "plan.txt") == plan
 
 
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"launch_time": 1.0}, "a launch_time or recovery_time"),
+        ({"recovery_time": 1.0}, "a launch_time or recovery_time"),
+        ({"depot_launch_time": 1.0}, "a depot_launch_time"),
+        ({"max_sortie": 9.0}, "a max_sortie"),
+        ({"truck_time": np.zeros((2, 2)), "drone_time": np.zeros((2, 2))}, "matrices of times"),
+    ],
+)
+def test_writers_of_text_refuse_what_their_format_cannot_hold(given, says, tmp_path):
+    instance = make_instance([[0, 0], [3, 4]], **given)
+    with pytest.raises(ValueError, match=f"the format of Agatz et al. cannot hold {says}; use"):
+        write_agatz(tmp_path / "other.txt", instance)
+    with pytest.raises(ValueError, match=r"instance 0 has a .* that the format cannot hold; use"):
+        write_one_line(tmp_path / "other.txt", [instance])
+    assert not (tmp_path / "other.txt").exists()
+
+
 def test_published_instances_come_back(agatz_folder, tmp_path, assert_same):
     for path in (
         sorted(agatz_folder.glob("**/*n1[01]*.txt"))[::5] + sorted(agatz_folder.glob("restricted/**/*.txt"))[:2]
