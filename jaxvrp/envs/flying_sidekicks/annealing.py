@@ -218,6 +218,7 @@ def search_episode(env: FlyingSidekicks, instance: Instance, key: jax.Array, sto
     tables, codes, start = make_tables(trimmed), first_codes(trimmed), env.init_state(instance)
     endurance = np.asarray(trimmed.endurance)
     late_unit = float(endurance[np.isfinite(endurance)].max(initial=0.0)) or 1.0
+    actions_of(env, trimmed, codes)  # compiled before the clock starts
     for found in anneal_from(METHOD, tables, codes, key, stop, nodes=trimmed.num_nodes, late_unit=late_unit):
         if found.cost < best:
             best, actions = found.cost, actions_of(env, trimmed, found.codes)

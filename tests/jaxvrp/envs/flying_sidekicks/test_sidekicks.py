@@ -513,6 +513,24 @@ def test_a_searched_plan_is_replayed_drawn_and_written(tmp_path):
         flights_report(instance, [task for task in tasks if task.node != left_out], strict=True)
 
 
+def test_the_seconds_of_a_search_are_without_compilation(monkeypatch):
+    traced = []
+
+    def followed(*arguments):
+        traced.append(arguments)
+        return annealing.followed(*arguments)
+
+    def anneal_from(method, tables, codes, key, stop, **how):
+        assert len(traced) == 1
+        yield chains.Annealed(0.1, 1.0, codes)
+
+    monkeypatch.setattr(annealing, "_followed", jax.jit(followed))
+    monkeypatch.setattr(annealing, "anneal_from", anneal_from)
+    env = jaxvrp.make("flying_sidekicks", num_nodes=5, num_drones=2)
+    (found,) = annealing.search_episode(env, drawn(7), jax.random.key(0), 0.1)
+    assert len(traced) == 1 and len(found.actions["truck"]) == 9
+
+
 def test_without_customers_there_is_nothing_to_do(tmp_path):
     empty = make_instance([[0.0, 0.0]], truck_time=[[0.0]], drone_time=0.0, endurance=[1.0, 2.0])
     save(tmp_path / "empty.npz", empty)
