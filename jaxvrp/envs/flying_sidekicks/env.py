@@ -74,7 +74,8 @@ class FlyingSidekicks(Environment):
         nodes, drones = self.num_nodes, self.num_drones
         is_customer = jnp.arange(nodes) > 0
         locs = self.side * jax.random.uniform(place_key, (nodes, 2), jnp.float32, -0.5, 0.5) * is_customer[:, None]
-        gap = jnp.abs(locs[:, None] - locs)
+        # Compiled, a place minus itself is what rounding left, not 0: one of the two may be a product not yet rounded.
+        gap = jnp.abs(locs[:, None] - locs) * ~jnp.eye(nodes, dtype=bool)[..., None]
         heavy = is_customer & jax.random.bernoulli(load_key, jnp.float32(self.heavy_share), (nodes,))
         flight = jnp.broadcast_to(jnp.sqrt((gap**2).sum(axis=-1)) / self.drone_speed, (drones, nodes, nodes))
 

@@ -142,6 +142,18 @@ def test_instances_are_checked(tmp_path):
             line(**changes)
 
 
+@pytest.mark.parametrize("is_batch", [False, True])
+def test_generated_instances_are_read_back_as_saved(is_batch, tmp_path):
+    env, key = jaxvrp.make("flying_sidekicks", num_nodes=6, num_drones=2), jax.random.key(0)
+    generate = jax.vmap(env.generate) if is_batch else env.generate
+    saved = jax.device_get(jax.jit(generate)(jax.random.split(key, 3) if is_batch else key))
+    save(tmp_path / "drawn.npz", saved)
+    found = load(tmp_path / "drawn.npz")
+    assert all(np.array_equal(a, b) for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(saved), strict=True))
+    for matrix, to_itself in ((saved.drone_time, 0), (saved.drain_back, 0), (saved.drain_out, env.drone_service)):
+        assert (np.diagonal(matrix, axis1=-2, axis2=-1) == to_itself).all()
+
+
 def test_a_plan_is_shown_state_by_state():
     # The masks of all states at once would be gigabytes, of a hundred customers.
     env = jaxvrp.make("flying_sidekicks", num_nodes=12, num_drones=2)
