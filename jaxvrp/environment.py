@@ -188,7 +188,8 @@ class Environment(struct.PyTreeNode, abc.ABC):
         """`f32[]`, at least 1: environment steps that the transition to `state` took; 1, unless overridden.
 
         In a semi-Markov process (Sutton, Precup & Singh 1999) the value after a transition of k steps is discounted by
-        `gamma**k`: MAPPO and IPPO do so; TD3 and SAC discount every transition by `gamma`.
+        `gamma**k`: MAPPO and IPPO do so; TD3 and SAC discount every transition by `gamma`. Within a transition nothing
+        is discounted: its reward counts as it is.
         """
         return jnp.ones((), jnp.float32)
 

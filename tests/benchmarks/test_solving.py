@@ -46,15 +46,21 @@ def test_the_table_of_sets_counts_what_was_reached():
     assert solving.table_of_sets(RECORDS)[1:] == []
 
 
-@pytest.mark.slow
-def test_sets_of_truck_and_drone(tmp_path, monkeypatch, capsys):
-    """A square, around which the drone flies ahead; its file is chosen among two by the number of the line."""
+@pytest.fixture
+def squares(tmp_path, monkeypatch):
+    """A published set of two squares, whose best known costs are 36.22 and 72.43."""
     lines = tmp_path / "tspd_bogyrbayeva"
     lines.mkdir()
     square = np.array([[0, 0], [10, 0], [10, 10], [0, 10]])
     write_one_line(lines / "random_n4.txt", [make_instance(square), make_instance(2 * square)])
     (lines / "random_n4_tsp_ep_all.txt").write_text("36.22\n72.43\n")
     monkeypatch.setenv(VARIABLE, str(tmp_path))
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("squares")
+def test_sets_of_truck_and_drone(tmp_path, capsys):
+    """A square, around which the drone flies ahead; its file is chosen among two by the number of the line."""
     out = tmp_path / "result.json"
     words = ["--env", "tsp_drone", "--instances", "random_n4", "--seconds", "0.05", "--out", str(out)]
     solving.main(words)
@@ -66,14 +72,8 @@ def test_sets_of_truck_and_drone(tmp_path, monkeypatch, capsys):
     assert "random_n4#1" not in capsys.readouterr().out
 
 
-def of_square(tmp_path, monkeypatch, *words):
-    """The entry of a record for a square whose best known cost is 36.22, and what was printed of it."""
-    lines = tmp_path / "tspd_bogyrbayeva"
-    lines.mkdir()
-    square = np.array([[0, 0], [10, 0], [10, 10], [0, 10]])
-    write_one_line(lines / "random_n4.txt", [make_instance(square), make_instance(2 * square)])
-    (lines / "random_n4_tsp_ep_all.txt").write_text("36.22\n72.43\n")
-    monkeypatch.setenv(VARIABLE, str(tmp_path))
+def of_first_square(tmp_path, *words):
+    """The entry of a record for the first of the `squares`."""
     record = tmp_path / "record.json"
     words = [*words, "--env", "tsp_drone", "--instances", "random_n4", "--rows", "1", "--record", str(record)]
     solving.main([*words, "--method", "greedy", "--seconds", "0.01"])
@@ -81,6 +81,7 @@ def of_square(tmp_path, monkeypatch, *words):
     return json.loads(record.read_text())["records"][0]
 
 
+@pytest.mark.usefixtures("squares")
 @pytest.mark.parametrize(
     ("given", "rules", "best_known"),
     [
@@ -90,8 +91,8 @@ def of_square(tmp_path, monkeypatch, *words):
         (["--env.alpha", "100"], {"alpha": 100, "allow_revisits": True}, None),
     ],
 )
-def test_costs_of_other_rules_are_not_compared(given, rules, best_known, tmp_path, monkeypatch, capsys):
-    entry = of_square(tmp_path, monkeypatch, *given)
+def test_costs_of_other_rules_are_not_compared(given, rules, best_known, tmp_path, capsys):
+    entry = of_first_square(tmp_path, *given)
     assert (entry["rules"], entry["best_known"]) == (rules, best_known)
     assert ("mean" in capsys.readouterr().out) == (best_known is not None)
 
