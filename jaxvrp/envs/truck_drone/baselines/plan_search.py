@@ -307,7 +307,9 @@ def tidied(episode: Episode) -> tuple[float, Episode]:
     The cost is infinite where its actions, step by step, are not legal by the masks of a scenario of one's own.
     """
     episode = step_by_step(episode)
-    env, instance = episode.env, jax.tree.map(jnp.asarray, episode.instance)
+    # Numbers of Python, as of an environment that was just made: arrays would have 64 bits with `JAX_ENABLE_X64`.
+    env = jax.tree.map(lambda leaf: leaf if np.ndim(leaf) else float(leaf), episode.env)
+    instance = jax.tree.map(jnp.asarray, episode.instance)
     actions = _as_executed(episode)
     found = _found(env, instance, actions).cost
     for _ in range(MOST_ROUNDS if np.isfinite(found) else 0):
