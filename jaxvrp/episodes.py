@@ -185,7 +185,7 @@ def timesteps_of(env: Environment, states: State) -> TimeStep:
 
 
 def whole(episode: Episode) -> Episode:
-    """The episode up to its end, leaves as NumPy arrays.
+    """The episode up to its end, leaves as NumPy arrays, but for those of the environment.
 
     The end is the first state that is done; or the last before `step` of the states, where they count steps, stops
     growing: a loop of one's own may go on, or begin anew.
@@ -195,7 +195,8 @@ def whole(episode: Episode) -> Episode:
     """
     if episode.timesteps is None:
         raise ValueError("nothing of it has been played, so it has no page and no picture; write .json or .csv")
-    episode = jax.device_get(episode)
+    # Parameters stay of a weak type: as arrays of NumPy they would have 64 bits with `JAX_ENABLE_X64`.
+    episode = jax.device_get(episode).replace(env=episode.env)
     ended = np.asarray(episode.timesteps.done)
     length = count_states(getattr(episode.states, "step", np.arange(ended.size)), ended)
     states, timesteps = jax.tree.map(lambda leaf: leaf[:length], (episode.states, episode.timesteps))

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jaxvrp.actor import Actor
@@ -53,6 +54,11 @@ class SearchedAll(NamedTuple):
     cost: np.ndarray
     actions: dict[str, np.ndarray]
     episode: Callable[[int], Episode] | None = None
+
+
+def least(cost: jax.Array) -> jax.Array:
+    """`i32[...]`: the first of the least costs `f32[K, ..., B]`, of which the first part that differs decides."""
+    return jnp.lexsort(cost[::-1], axis=-1)[..., 0]
 
 
 SearchAll = Callable[[Any, Any, jax.Array, float], Iterator[SearchedAll]]

@@ -40,7 +40,6 @@ from train.run.evaluator import (
     evaluation_function,
     first_seed,
     recording_function,
-    sampled_recording_function,
     to_host,
 )
 from train.run.folder import RunFolder
@@ -72,13 +71,14 @@ def main(argv: Sequence[str] | None = None) -> None:
         compiled = functools.partial(compiler.compile, quick=True)
         # By hand: a map of JAX would sort the players by name.
         baselines = {name: [*map(compiled, forms)] for name, forms in evaluator.baseline_programs().items()}
+        key = None if deterministic else evaluator.keys(1)[0]
         if args.best_of > 1:
             best, tries = best_of_tries(
                 learner, run.params, evaluator, args.best_of, episodes, temperature=args.temperature
             )
             key = evaluator.keys(args.best_of)[int(tries.ravel()[0])]
         else:
-            play, key = evaluation_function(learner, evaluator, **choosing), evaluator.keys(1)[0]
+            play = evaluation_function(learner, evaluator, **choosing)
             best = compiler.compile(play, run.params, quick=True)(run.params)
             episodes.advance(evaluator.num_episodes * config.num_seeds)
         figures = {"policy": to_host(best), **evaluator.baselines(episodes, baselines)}
@@ -86,9 +86,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         writers = [("--render", args.render, draw), ("--debug", args.debug, record_steps)]
         outputs = []
         if asked := [writer for writer in writers if writer[1]]:
-            record = recording_function(learner, evaluator)
-            if not deterministic:
-                record = sampled_recording_function(learner, evaluator, key, temperature=args.temperature)
+            record = recording_function(learner, evaluator, key=key, temperature=args.temperature)
             params = first_seed(learner, run.params)
             episode = jax.device_get(compiler.compile(record, params, quick=True)(params))
             outputs = [Output(option, path, functools.partial(write, episode)) for option, path, write in asked]

@@ -115,7 +115,7 @@ def programs_once():
     def once(function):
         def make_once(*players, **how):
             *learner, evaluator = players
-            of = (evaluator.num_episodes, evaluator.seed, *sorted(how.items()))
+            of = (evaluator.num_episodes, evaluator.seed, repr(sorted(how.items())))
             name = (function, *map(id, learner), type(evaluator.env), repr(evaluator.env), *of)
             if name not in programs:
                 programs[name] = learner, function(*players, **how)  # a learner that is kept keeps its id

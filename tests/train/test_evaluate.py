@@ -15,7 +15,7 @@ from train.run.evaluator import (
     best_of_tries,
     evaluation_function,
     first_seed,
-    sampled_recording_function,
+    recording_function,
     to_host,
 )
 from train.run.folder import RunFolder, write_configuration
@@ -87,7 +87,7 @@ def test_what_is_drawn_of_several_tries_is_the_best_of_them(run):
     with Episodes(8) as episodes:
         tries = best_of_tries(learner, trained.params, evaluator, 4, episodes, temperature=3.0)[1]
     assert int(tries[0]) == np.argmax(returns) and len(set(map(float, returns))) > 1
-    record = sampled_recording_function(learner, evaluator, evaluator.keys(4)[int(tries[0])], temperature=3.0)
+    record = recording_function(learner, evaluator, key=evaluator.keys(4)[int(tries[0])], temperature=3.0)
     drawn = record(trained.params).timesteps
     np.testing.assert_allclose(jax.vmap(lambda step: step.team_reward)(drawn)[1:].sum(), max(returns), rtol=1e-5)
 

@@ -21,6 +21,7 @@ from jaxvrp.io.command_line import UserError, refuse_overwriting, refuse_unwrita
 from jaxvrp.io.messages import warn
 from jaxvrp.io.other_problems import other_problem
 from jaxvrp.io.problem_files import only_problem
+from jaxvrp.players import least
 from jaxvrp.policies.environment import changed_parameters
 from jaxvrp.policies.folder import find_run
 from jaxvrp.problems import Inspection
@@ -265,8 +266,7 @@ def best_episode(
     best = jnp.zeros((), jnp.int32)
     if tries > 1:
         each = jax.lax.map(costs, keys)  # [lots, lanes, K]
-        each = each.reshape(-1, each.shape[-1])[:tries]
-        best = jnp.lexsort(each.T[::-1])[0]  # the first part that differs decides
+        best = least(each.reshape(-1, each.shape[-1])[:tries].T)
     episode = record_rows(env, actor, instances, keys[best // lanes], best % lanes)
     length = episode.timesteps.duration[1:].sum()
     total = jax.vmap(lambda timestep: timestep.team_reward)(episode.timesteps)[1:].sum()

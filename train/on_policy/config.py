@@ -120,8 +120,8 @@ class PPOConfig(NetworkKeys, RunConfig):
     group_size: int = option(
         1,
         help="environments that play the same instance at once, with `rollout: continuing` only where the "
-        "instance alone decides how many steps an episode has; with a critic, the mean of their advantages at the same "
-        "step is subtracted; times devices, divides `num_envs`",
+        "instance alone decides how many steps an episode has; with a critic, the mean of the others' advantages at "
+        "the same step is subtracted; times devices, divides `num_envs`",
         minimum=1,
     )
     num_epochs: int = option(4, help="passes over a rollout", minimum=1)

@@ -22,9 +22,6 @@ Figures = dict[str, Any]
 
 Program = Callable[..., Any]
 
-TRY = " try"
-"""Among the figures of the best of several tries, which one it was; no metric has this name."""
-
 
 class Evaluator:
     """Plays fixed instances with any actor; their seed is not the training seed."""
@@ -140,14 +137,15 @@ def best_of_tries(
     num_seeds = learner.config.num_seeds
     attempt = jax.jit(jax.vmap(play, in_axes=(0, None)) if num_seeds > 1 else play)
     best: dict[str, jax.Array] | None = None
-    for number, key in enumerate(evaluator.keys(best_of)):
+    returns = []
+    for key in evaluator.keys(best_of):
         figures = jax.block_until_ready(attempt(params, key))
-        figures[TRY] = jnp.full(figures["return"].shape, number, jnp.int32)
+        returns.append(figures["return"])
         best = figures if best is None else better(best, figures)
         episodes.advance(evaluator.num_episodes * num_seeds)
     assert best is not None
-    tries, means = best.pop(TRY), functools.partial(mean_figures, evaluator.env)
-    return (jax.vmap(means) if num_seeds > 1 else means)(best), tries
+    means = functools.partial(mean_figures, evaluator.env)
+    return (jax.vmap(means) if num_seeds > 1 else means)(best), jnp.argmax(jnp.stack(returns), axis=0)
 
 
 def better(best: dict[str, jax.Array], figures: dict[str, jax.Array]) -> dict[str, jax.Array]:
@@ -155,23 +153,17 @@ def better(best: dict[str, jax.Array], figures: dict[str, jax.Array]) -> dict[st
     return select(figures["return"] > best["return"], figures, best)
 
 
-def recording_function(learner: Learner, evaluator: Evaluator) -> Callable[[Any], Episode]:
-    """A jitted function from `actor_params` of one seed to the episode on the first fixed instance."""
-
-    def record(params: Any) -> Episode:
-        return evaluator.record(learner.actor(params, deterministic=True))
-
-    return jax.jit(record)
-
-
-def sampled_recording_function(
-    learner: Learner, evaluator: Evaluator, key: jax.Array, *, temperature: float = 1.0
+def recording_function(
+    learner: Learner, evaluator: Evaluator, *, key: jax.Array | None = None, temperature: float = 1.0
 ) -> Callable[[Any], Episode]:
-    """Likewise, the episode of the sampled try with this key."""
+    """A jitted function from `actor_params` of one seed to the episode on the first fixed instance.
+
+    That of the most probable actions, or of the sampled try with this key.
+    """
 
     def record(params: Any) -> Episode:
-        actor = learner.actor(params, deterministic=False, temperature=temperature)
-        return evaluator.record_attempt(actor, key)
+        actor = learner.actor(params, deterministic=key is None, temperature=temperature)
+        return evaluator.record(actor) if key is None else evaluator.record_attempt(actor, key)
 
     return jax.jit(record)
 

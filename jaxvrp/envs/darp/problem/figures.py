@@ -49,7 +49,7 @@ class Figures(struct.PyTreeNode):
 def figures_of(instance: Instance, *, tighten: bool = False) -> Figures:
     """What follows from an instance (JAX arrays, no leading axes); `tighten` says whether its windows are cut."""
     windows = tightened(instance) if tighten else instance
-    is_real = (jnp.arange(instance.num_nodes + 1) == 0) | (instance.demand != 0)
+    is_real = _is_real(instance)
     offset = jnp.abs(instance.locs - instance.locs[0]).max(axis=1)
     extent = jnp.where(is_real, offset, 0.0).max()
     span, pace = _street_figures(instance, is_real, unit_of(extent))
@@ -77,7 +77,7 @@ def all_served(instance: Instance) -> Any:
 
     Of NumPy or JAX arrays, without leading axes. No tour of use ends later, however late the depot closes.
     """
-    is_real = (np.arange(instance.num_nodes + 1) == 0) | (instance.demand != 0)
+    is_real = _is_real(instance)
     if instance.travel_time is None:
         gap = instance.locs - instance.locs[0]
         way_out = way_home = (gap * gap).sum(axis=1) ** 0.5 / instance.vehicle_speed
@@ -87,6 +87,11 @@ def all_served(instance: Instance) -> Any:
     longest = (way_out * is_real).max() + (way_home * is_real).max() + 0.5 * instance.round_travel_time
     opens, service = abs(instance.earliest * is_real).max(), (instance.service_time * is_real).sum()
     return opens + service + is_real.sum() * longest
+
+
+def _is_real(instance: Instance) -> Any:
+    """`bool[N+1]`, the depot, and nodes that are no padding; of NumPy or JAX arrays."""
+    return (np.arange(instance.num_nodes + 1) == 0) | (instance.demand != 0)
 
 
 def _street_figures(

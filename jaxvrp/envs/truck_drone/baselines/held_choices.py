@@ -82,15 +82,15 @@ def _legal_or(held: jax.Array, mask: jax.Array, otherwise: jax.Array) -> jax.Arr
 def play_held(env: TruckDrone, instance: Instance, held: jax.Array) -> Played:
     """Play episodes on one instance; `held` `i32[T, B, 1+D]`, see `Played`."""
     steps, batch = held.shape[:2]
-    first = env.init_state(instance).replace(instance=None)
-    worlds = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (steps + 1, batch, *jnp.shape(leaf))), first)
-    earned = jnp.zeros((steps + 1, batch), jnp.float32)
-    of_first = cost(env, env.init_state(instance), earned[0, 0])
+    first = env.init_state(instance)
+    of_first = cost(env, first, jnp.zeros((), jnp.float32))
     nothing = Played(
         held=held,
         actions=jnp.zeros_like(held),
-        worlds=worlds,
-        earned=earned,
+        worlds=jax.tree.map(
+            lambda leaf: jnp.broadcast_to(leaf, (steps + 1, batch, *jnp.shape(leaf))), first.replace(instance=None)
+        ),
+        earned=jnp.zeros((steps + 1, batch), jnp.float32),
         cost=jnp.broadcast_to(of_first[:, None], (len(of_first), batch)),
         length=jnp.zeros(batch, jnp.int32),
     )

@@ -29,7 +29,7 @@ from jaxvrp.envs.truck_drone.planned import cost
 from jaxvrp.envs.truck_drone.problem.instance import Instance
 from jaxvrp.envs.truck_drone.world import DELIVER, HOVER, STAY, World
 from jaxvrp.episodes import Episode, follow
-from jaxvrp.players import Searched
+from jaxvrp.players import Searched, least
 from jaxvrp.search.annealing import Cycle, geometric
 from jaxvrp.search.loop import anytime
 from jaxvrp.search.stop import Stop
@@ -133,11 +133,6 @@ def search_round(
         where(better, new.actions, chains.actions),
         where(better, new.cost, chains.best),
     )
-
-
-def least(cost: jax.Array) -> jax.Array:
-    """`i32[...]`: the first of the least costs `f32[K, ..., B]`, of which the first part that differs decides."""
-    return jnp.lexsort(cost[::-1], axis=-1)[..., 0]
 
 
 def _lanes(leaf: jax.Array) -> int:
@@ -307,9 +302,7 @@ def tidied(episode: Episode) -> tuple[float, Episode]:
     The cost is infinite where its actions, step by step, are not legal by the masks of a scenario of one's own.
     """
     episode = step_by_step(episode)
-    # Numbers of Python, as of an environment that was just made: arrays would have 64 bits with `JAX_ENABLE_X64`.
-    env = jax.tree.map(lambda leaf: leaf if np.ndim(leaf) else float(leaf), episode.env)
-    instance = jax.tree.map(jnp.asarray, episode.instance)
+    env, instance = episode.env, jax.tree.map(jnp.asarray, episode.instance)
     actions = _as_executed(episode)
     found = _found(env, instance, actions).cost
     for _ in range(MOST_ROUNDS if np.isfinite(found) else 0):

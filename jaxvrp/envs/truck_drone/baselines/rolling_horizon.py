@@ -19,11 +19,12 @@ from jaxvrp.actor import Actor, Carry
 from jaxvrp.environment import TimeStep, is_over, settle, unpaid_timestep
 from jaxvrp.envs.truck_drone.baselines.greedy import GreedyActor
 from jaxvrp.envs.truck_drone.baselines.held_choices import FREE, overridden
-from jaxvrp.envs.truck_drone.baselines.plan_search import changed, least
+from jaxvrp.envs.truck_drone.baselines.plan_search import changed
 from jaxvrp.envs.truck_drone.env import TruckDrone
 from jaxvrp.envs.truck_drone.planned import cost
 from jaxvrp.envs.truck_drone.world import World, is_known
 from jaxvrp.fields import ABSENT
+from jaxvrp.players import least
 from jaxvrp.spaces import ByRole
 
 LENGTH = 40

@@ -17,6 +17,7 @@ from jaxvrp.envs.truck_drone.problem.instance import Instance
 from jaxvrp.envs.truck_drone.story import story_of
 from jaxvrp.envs.truck_drone.world import CRASHED, FLYING, ONBOARD
 from jaxvrp.episodes import follow, record_episode
+from jaxvrp.players import least
 from train.solve import solve
 
 SIZES = {"num_drones": 2, "num_customers": 4, "num_route_nodes": 2, "max_steps": 50}
@@ -69,7 +70,7 @@ def test_what_counts_more_comes_first(size):
     order = sorted(range(200), key=lambda i: drawn[i][1])
     assert order == sorted(range(200), key=lambda i: tuple(found[i][1]))
     assert order == sorted(range(200), key=lambda i: found[i][1].sum(dtype=np.float64))
-    assert order[0] == plan_search.least(jnp.stack([parts for _, parts in found], axis=1))
+    assert order[0] == least(jnp.stack([parts for _, parts in found], axis=1))
 
 
 def test_a_plan_is_tidied():
