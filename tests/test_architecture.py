@@ -42,6 +42,7 @@ LAYERS = (
     ("train.run",),
     ("train.shown",),
     ("train.commands",),
+    ("train.solving",),
     ("train",),
     ("benchmarks",),
     ("jaxvrp_command", "jaxvrp.__main__"),
@@ -178,7 +179,7 @@ def test_the_simulator_and_the_learners_know_no_environment():
             assert not any(environment_of(name) for name in names), module
 
 
-INSIDE = ("train.settings", "train.run", "train.shown", "train.commands")
+INSIDE = ("train.settings", "train.run", "train.shown", "train.commands", "train.solving")
 """What programs reach through the public face of `train`."""
 
 

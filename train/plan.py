@@ -13,10 +13,12 @@ from collections.abc import Sequence
 from jaxvrp.io.command_line import Parser, above_zero, index
 from jaxvrp.io.messages import escaped
 from train import solve
-from train.commands.case_file import FLEET_HELP
 from train.commands.entry import entry
 from train.commands.instance_file import INDEX_HELP, Output, check_output, show_warnings, write_all
 from train.settings.command_line import split_mapping
+from train.solving.case_file import FLEET_HELP
+from train.solving.problem import chosen, open_problem
+from train.solving.solution import PAGE, endings_of, report
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -34,9 +36,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--env.KEY", metavar="VALUE", help="what the reader of the file else assumes")
     words, given = split_mapping(sys.argv[1:] if argv is None else argv, "env")
     args = parser.parse_args(words)
-    problem = solve.open_problem(args.instance, row=args.index, given=given, fleet=args.fleet)
-    endings = solve.endings_of(problem)
-    out = args.out or ["plan.html" if solve.PAGE in endings else "plan.csv"]
+    problem = open_problem(args.instance, row=args.index, given=given, fleet=args.fleet)
+    endings = endings_of(problem)
+    out = args.out or ["plan.html" if PAGE in endings else "plan.csv"]
     for path in () if args.check else out:
         check_output("--out", path, endings, [pathlib.Path(args.instance)])
     inspection = problem.problems.inspect(problem.problem, problem.env)
@@ -45,8 +47,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     show_warnings(inspection, problem.assumed)
     if args.check:
         return
-    solution = solve.watched(problem, seconds=args.seconds, method=solve.chosen(problem, None), seed=0)
-    write_all([Output("--out", path, solution.write) for path in out], solve.report(solution))
+    solution = solve.watched(problem, seconds=args.seconds, method=chosen(problem, None), seed=0)
+    write_all([Output("--out", path, solution.write) for path in out], report(solution))
 
 
 if __name__ == "__main__":

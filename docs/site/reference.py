@@ -48,7 +48,7 @@ REFERENCE = {
     "Files and messages": ("files", ["jaxvrp.io.*", "jaxvrp.orders.*", "jaxvrp.plausible"]),
     "Learners": ("learners", ["train.*", "train.on_policy.*", "train.off_policy.*"]),
     "Policies": ("policies", ["jaxvrp.policies.*"]),
-    "Runs": ("runs", ["train.settings.*", "train.run.*", "train.shown.*", "train.commands.*"]),
+    "Runs": ("runs", ["train.settings.*", "train.run.*", "train.shown.*", "train.commands.*", "train.solving.*"]),
 }
 """`{title: (file, patterns of modules)}`. A module is on the page whose pattern that fits it is the longest."""
 

@@ -31,7 +31,7 @@ from tests.mutate.mutators import WORDS, mutate_bytes, mutate_text
 from tests.mutate.trial import NOTHING, Case, Finding, Subject, Tally
 from tests.mutate.verdict import call, command
 from train import solve, sweep
-from train.commands import shards
+from train.solving import shards
 
 RECORD = Path(__file__).parents[2] / "benchmarks" / "results" / "records" / "darp_10_requests_policy.json"
 

@@ -18,8 +18,8 @@ from jaxvrp.policies.folder import SHIPPED
 from jaxvrp.testing import ConformanceError
 from jaxvrp_command import main as command
 from train import evaluate, mappo, play, plot, replay, solve, sweep
-from train.commands.shards import collect
 from train.run.checkpoint import CONTENTS, Checkpoints
+from train.solving.shards import collect
 
 HOSTILE = "\x1b[31mred\x07\x00\x9b2J\u202e\udcff" + "\u200b" * 1000 + "x" * 3000
 

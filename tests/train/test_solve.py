@@ -32,6 +32,7 @@ from jaxvrp.io.messages import shown_cost
 from jaxvrp.io.plan_files import plan_sheets
 from jaxvrp.show.sheets import to_html
 from train import plan, solve, td3
+from train.solving import methods
 
 MAP = "docs/maps/market_town.json"
 
@@ -398,7 +399,7 @@ def test_what_plays_a_file_reads_no_value_of_a_parameter(name):
     env = jaxvrp.make(name)
     players, instance = registry.players_of(env), jax.eval_shape(env.generate, jax.random.key(0))
     for make in {**players.planners, **players.baselines}.values():
-        jax.eval_shape(solve._episodes(make, tries=1), env, instance, jax.random.key(0))
+        jax.eval_shape(methods.episode_program(make, tries=1), env, instance, jax.random.key(0))
 
 
 @pytest.mark.slow
@@ -557,14 +558,14 @@ def test_a_map_is_solved_by_search():
 def test_the_samples_of_a_policy_end_at_their_limit(monkeypatch, seconds, lots):
     """Each episode takes an eighth of a second; of several tries, the best is played again beside up to 15 others."""
     played = []
-    monkeypatch.setattr(solve, "_episodes", lambda make, *, tries: tries)
+    monkeypatch.setattr(methods, "episode_program", lambda make, *, tries: tries)
 
     def timed(tries, env, instance, key):
         played.append(tries)
         return toolbox.Searched({64: 80, 16: 32, 4: 8, 1: 1}[tries] / 8, 1.0, {})
 
-    monkeypatch.setattr(solve, "_timed", timed)
-    reports = list(solve._policy(None, None, None, None)(jax.random.key(0), seconds))
+    monkeypatch.setattr(methods, "timed", timed)
+    reports = list(methods.sample_policy(None, None, None, None)(jax.random.key(0), seconds))
     assert played == [1, *lots] and len(reports) == len(played)
     assert reports[-1].seconds == max(seconds, 1 / 8)
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import glob
 import hashlib
 import pathlib
 import platform
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 
 from jaxvrp.io import schema
 from jaxvrp.io.command_line import UserError
@@ -19,6 +21,10 @@ from jaxvrp.io.json_files import read_json
 from jaxvrp.io.limits import LARGEST_WHOLE
 from jaxvrp.io.messages import printable, shown
 from jaxvrp.io.whole_files import write_csv, write_json
+from train.commands.instance_file import assumed_words, show_warnings
+from train.run.progress import Bar
+from train.solving.problem import Problem, chosen, open_problem, problem_in, read_problems, stack_of
+from train.solving.solution import Solution, solved, solved_together
 
 MANIFEST = "manifest-{}-of-{}.json"
 
@@ -43,6 +49,9 @@ CONTENT = schema.object_with(
     ),
 )
 """Of a manifest."""
+
+TOGETHER = 16
+"""Problems that are solved in one program: with more, a killed process would lose more."""
 
 Entry = dict[str, Any]
 """Of a manifest: a problem of a file with its plan and figures, or a file with the `error` that refused it."""
@@ -117,6 +126,105 @@ def write_manifest(out: pathlib.Path, part: Shard, entries: Sequence[Entry]) -> 
     path = out / MANIFEST.format(*part)
     write_json(path, {"shard": part.number, "of": part.total, "versions": versions, "files": list(entries)})
     return path
+
+
+def solve_shard(args: argparse.Namespace) -> None:
+    """Solve all files of a folder or a pattern, or the part that a shard is, into a folder of plans with a manifest.
+
+    A plan of an earlier run is kept if file and settings are the same. Files that cannot be read are named at the end,
+    with exit status 2; all others are solved.
+    """
+    part, out = args.shard or Shard(1, 1), pathlib.Path(args.out[0])
+    out.mkdir(parents=True, exist_ok=True)
+    entries, groups = _pending(files_of(args.instance, part), out, args)
+    with Bar(total=sum(map(len, groups.values())), unit="plan") as bar:
+        for (name, _), group in groups.items():
+            for entry in _solve_pending(name, group, args):
+                entries.append(entry)
+                bar.update()
+    entries.sort(key=lambda entry: (entry["file"], entry.get("problem") or 0))
+    manifest = write_manifest(out, part, entries)
+    print(f"{sum('plan' in entry for entry in entries)} plans, listed in {manifest}")
+    if refused := [entry["error"] for entry in entries if "error" in entry]:
+        raise UserError(f"{len(refused)} of the files are refused, the first: {refused[0]}")
+
+
+class _Pending(NamedTuple):
+    """A problem of a file, and where its plan goes."""
+
+    file: pathlib.Path
+    row: int | None
+    problem: Any
+    path: pathlib.Path
+    source: dict[str, Any]
+
+
+def _pending(
+    files: Sequence[pathlib.Path], out: pathlib.Path, args: argparse.Namespace
+) -> tuple[list[Entry], dict[tuple, list[_Pending]]]:
+    """The entries of files that are done or refused; and what is to be solved, by environment and size."""
+    settings = {name: getattr(args, name) for name in ("seconds", "method", "run", "env", "seed")}
+    settings |= {f"env.{name}": value for name, value in args.given.items()}
+    entries: list[Entry] = []
+    groups: dict[tuple, list[_Pending]] = {}
+    for file in files:
+        try:
+            name, problems = read_problems(file, args.env, args.given)
+        except UserError as error:
+            entries.append({"file": file.name, "error": str(error)})
+            continue
+        sha256 = checksum(file)
+        for row, problem in enumerate(problems):
+            number = row if len(problems) > 1 else None
+            path = plan_path(out, file, number)
+            source = {"file": file.name, "problem": number, "sha256": sha256, "settings": settings}
+            if (entry := entry_of(path)) and source.items() <= entry.items():
+                entries.append(entry)
+                continue
+            shapes = tuple(np.shape(leaf) for leaf in jax.tree.leaves(problem))
+            groups.setdefault((name, shapes), []).append(_Pending(file, number, problem, path, source))
+    return entries, groups
+
+
+def _solve_pending(name: str, group: Sequence[_Pending], args: argparse.Namespace) -> Iterator[Entry]:
+    """Solve problems of one size, many in one program where a search can; plans are written at once."""
+    stack = None if args.run else stack_of(name, args.method)
+    size = TOGETHER if stack else 1
+    for part in (group[first : first + size] for first in range(0, len(group), size)):
+        try:
+            solutions = _solve_batch(name, stack, part, args) if stack else [_solve_alone(part[0], args)]
+        except UserError as error:
+            yield from ({"file": each.file.name, "error": str(error)} for each in part)
+            continue
+        if solutions[-1].interrupted:  # a plan of fewer seconds than the settings say would never be made again
+            raise KeyboardInterrupt
+        for each, solution in zip(part, solutions, strict=True):
+            dataclasses.replace(solution, plan={**solution.plan, "source": each.source}).write(each.path)
+            entry = entry_of(each.path)
+            assert entry
+            yield entry
+
+
+def _solve_alone(pending: _Pending, args: argparse.Namespace) -> Solution:
+    opening = {"run": args.run, "env": args.env, "trust": args.trust, "row": pending.row}
+    problem = open_problem(pending.file, **opening, given=args.given)
+    _show_warnings(pending, problem, problem.assumed)
+    return solved(problem, seconds=args.seconds, method=args.method, seed=args.seed)
+
+
+def _solve_batch(
+    name: str, stack: Callable[[Sequence[Any]], Any], part: Sequence[_Pending], args: argparse.Namespace
+) -> list[Solution]:
+    problems = [each.problem for each in part]
+    batch = problem_in(name, stack(problems), part[0].file, args.given)
+    method = chosen(batch, args.method)
+    for each in part:
+        _show_warnings(each, batch, assumed_words(batch.problems, each.file, args.given))
+    return solved_together(batch, problems, method, args.seconds, args.seed, None)
+
+
+def _show_warnings(pending: _Pending, problem: Problem, assumed: str) -> None:
+    show_warnings(problem.problems.inspect(pending.problem, problem.env), assumed, f"{pending.file.name}: ")
 
 
 def collect(out: pathlib.Path) -> str:

@@ -14,7 +14,7 @@ import jaxvrp
 from jaxvrp.envs.darp import generate_dataset, save
 from jaxvrp.io.command_line import INTERRUPTED, UserError, run_command
 from train import solve
-from train.commands import shards
+from train.solving import methods, shards, solution
 
 ROOT = pathlib.Path(shards.__file__).parents[2]
 
@@ -67,8 +67,8 @@ def test_what_is_done_is_kept_and_what_has_changed_is_solved_again(days, monkeyp
     run(days)
     first = plans(days)
     solved = []
-    once = solve.solved
-    monkeypatch.setattr(solve, "solved", lambda problem, **options: solved.append(problem) or once(problem, **options))
+    once = shards.solved
+    monkeypatch.setattr(shards, "solved", lambda problem, **options: solved.append(problem) or once(problem, **options))
     run(days)
     assert plans(days) == first
     assert not solved
@@ -82,8 +82,8 @@ def test_what_is_done_is_kept_and_what_has_changed_is_solved_again(days, monkeyp
 
 
 def test_problems_of_one_size_are_of_one_program(days, monkeypatch):
-    traced, best_episode = [], solve.best_episode
-    monkeypatch.setattr(solve, "best_episode", lambda *rest, **how: traced.append(1) or best_episode(*rest, **how))
+    traced, best_episode = [], methods.best_episode
+    monkeypatch.setattr(methods, "best_episode", lambda *rest, **how: traced.append(1) or best_episode(*rest, **how))
     run(days)
     assert len(plans(days)) == 6
     assert len(traced) <= 1  # none, where another test has compiled it
@@ -99,7 +99,7 @@ def test_a_search_solves_files_of_one_size_together(days):
 @pytest.mark.parametrize("method", ["nearest neighbour", "search"])
 def test_ctrl_c_ends_all_of_it_and_keeps_what_is_done(days, method, monkeypatch, capfd):
     """One by one, or together: the plan of a search that was cut short would else be taken for one of all its time."""
-    words, many = ["--method", method, "--seconds", "0.1"], solve.watched_to_the_end
+    words, many = ["--method", method, "--seconds", "0.1"], solution.watched_to_the_end
     calls = []
 
     def interrupted(reports, progress):
@@ -108,8 +108,8 @@ def test_ctrl_c_ends_all_of_it_and_keeps_what_is_done(days, method, monkeypatch,
         return best, found, len(calls) == 2
 
     with monkeypatch.context() as patch:
-        patch.setattr(solve, "TOGETHER", 3)
-        patch.setattr(solve, "watched_to_the_end", interrupted)
+        patch.setattr(shards, "TOGETHER", 3)
+        patch.setattr(solution, "watched_to_the_end", interrupted)
         status = run_command(lambda: run_all(days, *words))
     assert status == INTERRUPTED and len(calls) == 2
     out = days.parent / "plans"
