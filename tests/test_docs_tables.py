@@ -319,10 +319,14 @@ def learners_rows(result, choice):
                 final, speed = np.transpose([(run["final"], run[speed_of]) for run in measured["runs"]])
                 steps = record["settings"]["TOTAL_TIMESTEPS"]
                 returned = f"{final.mean():.2f} ({final.min():.2f} to {final.max():.2f})"
+                share = median[side] / max(median.values())
+                points = [[value for at, value in run["curve"] if at <= share * steps] for run in measured["runs"]]
+                tenth = round(len(measured["runs"][0]["curve"]) / 10)
+                by_then = f"{np.mean([values[-tenth:] for values in points]):.2f}"
                 speeds = [rate(median[side]), f"{rate(speed.min())} - {rate(speed.max())}"]
                 ratio = f"{median[side] / median[JAXMARL]:.2f}"
                 compilation = f"{measured['compile_cpu_seconds']:.0f} CPU s"
-                yield [record["algorithm"], rate(steps), side, returned, *speeds, ratio, compilation]
+                yield [record["algorithm"], rate(steps), side, returned, by_then, *speeds, ratio, compilation]
 
 
 JAXMARL = "JaxMARL's"

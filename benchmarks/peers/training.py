@@ -124,7 +124,7 @@ def measure_comparison(comparison: Comparison, cores: int, args: argparse.Namesp
 def table(records: Sequence[Record]) -> list[list[str]]:
     """A head, and a row for each side of each comparison; ratios are of medians, to the side that is named last.
 
-    Speeds are by the clock on several cores, and by CPU seconds on one.
+    Seconds are those of the clock on several cores, and CPU seconds on one.
     """
     rows, titles = [], set()
     for record in records:
@@ -137,13 +137,27 @@ def table(records: Sequence[Record]) -> list[list[str]]:
         key = "steps_per_second" if by_clock else "steps_per_cpu_second"
         speeds = {side: Spread.of(run[key] for run in sides[side]["runs"]) for side in sides}
         base = list(speeds.values())[-1].median
+        fastest = max(speed.median for speed in speeds.values())
         for side, speed in speeds.items():
             final = [run["final"] for run in sides[side]["runs"]]
+            earlier = f"{return_after(sides[side]['runs'], speed.median / fastest):.2f}"
             returned = f"{sum(final) / len(final):.2f} ({min(final):.2f} to {max(final):.2f})"
             compilation = f"{sides[side]['compile_cpu_seconds']:.0f} CPU s"
-            rows.append([*about, steps, side, returned, *rates(speed), f"{speed.median / base:.2f}", compilation])
-    head = ["problem", "learner", "cores", "steps", "whose", "return", ", ".join(sorted(titles))]
+            returns = (returned, earlier)
+            rows.append([*about, steps, side, *returns, *rates(speed), f"{speed.median / base:.2f}", compilation])
+    returns = ("return", "when the fastest is done")
+    head = ["problem", "learner", "cores", "steps", "whose", *returns, ", ".join(sorted(titles))]
     return [[*head, "min - max", "ratio", "compilation"], *rows]
+
+
+def return_after(runs: Sequence[Record], share: float) -> float:
+    """The mean return of runs after a share of their steps, over the last tenth of a curve's points before that."""
+    means = []
+    for run in runs:
+        steps, returned = np.transpose(run["curve"])
+        count = max(1, round(LAST * len(steps)))
+        means.append(returned[steps <= share * steps[-1]][-count:].mean())
+    return float(np.mean(means))
 
 
 def errors(records: Sequence[Record]) -> list[str]:

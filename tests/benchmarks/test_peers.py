@@ -261,7 +261,8 @@ def test_the_learners_take_turns_seed_by_seed(clone, processes, tmp_path, capsys
     assert processes == [("ours", 0), ("JaxMARL's", 0), ("ours", 1), ("JaxMARL's", 1)]
     result = json.loads((tmp_path / "result.json").read_text())
     jaxvrp_row, jaxmarl_row = training.table(result["training"])[1:]
-    assert jaxvrp_row[4:] == ["ours", "2.50 (2.00 to 3.00)", "300", "300 - 301", "1.50", "7 CPU s"]
+    assert jaxvrp_row[4:] == ["ours", "2.50 (2.00 to 3.00)", "2.50", "300", "300 - 301", "1.50", "7 CPU s"]
+    assert jaxmarl_row[5:7] == ["2.50 (2.00 to 3.00)", "1.00"]  # two thirds of its steps, when ours has made all
     assert jaxmarl_row[-2] == "1.00"
     assert "160" in jaxvrp_row and "scripts of JaxMARL unknown" in capsys.readouterr().out
     curves.main([str(tmp_path / "result.json"), "--out", str(tmp_path / "curves.png")])
@@ -272,8 +273,8 @@ def test_on_several_cores_the_clock_counts(clone, processes, tmp_path, capsys):
     words = ["--parts", "training", "--jaxmarl", str(clone), "--seeds", "2"]
     peers.main([*words, "--cores", "1", "2", "--out", str(tmp_path / "result.json")])
     head, *rows = training.table(json.loads((tmp_path / "result.json").read_text())["training"])
-    assert head[6] == "steps/CPU s, steps/s"
-    assert [row[2:3] + row[6:7] for row in rows[::2]] == [["1", "300"], ["2", "601"]]
+    assert head[7] == "steps/CPU s, steps/s"
+    assert [row[2:3] + row[7:8] for row in rows[::2]] == [["1", "300"], ["2", "601"]]
 
 
 def test_a_learner_that_fails_is_a_line(clone, processes, monkeypatch, capsys):
