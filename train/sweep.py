@@ -142,13 +142,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     if importlib.util.find_spec("optuna") is None:
         raise UserError(f"sweeps need Optuna, which is not installed; {installing('sweep')}")
     sweep = read_sweep(args, keys)
-    study = open_study(sweep, args)
-    try:
-        with Stop() as stop, _storage_errors_explained():
-            work(study, sweep, stop)
-    except StoppedError:
-        raise Interrupted(f"interrupted; everything is saved, go on with the same command ({sweep.out})") from None
-    report(study, sweep)
+    with _storage_errors_explained():
+        study = open_study(sweep, args)
+        try:
+            with Stop() as stop:
+                work(study, sweep, stop)
+        except StoppedError:
+            raise Interrupted(f"interrupted; everything is saved, go on with the same command ({sweep.out})") from None
+        report(study, sweep)
 
 
 def read_sweep(args: argparse.Namespace, keys: Sequence[str]) -> Sweep:

@@ -189,7 +189,7 @@ def _check_computed(content: Any, computed: Any, schema: Any) -> None:
 
 
 def _check_instance(instance: darp.Instance) -> None:
-    _check_computed(instance, computed_instance(instance), INSTANCE_SCHEMA)
+    _check_computed(instance, computed_instance(instance), schema_of(INSTANCE_SCHEMA, instance))
 
 
 def _check_boards(boards: pcb.Board) -> None:
@@ -220,9 +220,7 @@ def _check_cordeau(path: Path, instance: darp.Instance) -> None:
 def _check_npz(path: Path, content: Any, schema: Any) -> None:
     """The arrays are those of the file, of the kind of numbers that belongs there."""
     with np.load(path, allow_pickle=False) as file:
-        for name, field in schema.items():
-            if getattr(content, name) is None and name not in file:
-                continue  # left out
+        for name, field in schema_of(schema, content).items():
             read = np.asarray(getattr(content, name))
             if not np.array_equal(read, file[name], equal_nan=read.dtype.kind == "f"):
                 raise Finding("an array is not what the file holds", name)

@@ -344,13 +344,14 @@ def test_a_full_disk_ends_the_sweep_and_fails_no_trial(stand_in, monkeypatch):
     ]
 
 
-def test_a_database_that_cannot_be_written_is_one_line(stand_in, monkeypatch):
+@pytest.mark.parametrize("is_of_a_trial", [False, True])
+def test_a_database_that_cannot_be_written_is_one_line(stand_in, is_of_a_trial, monkeypatch):
     import optuna
 
     def full(*_):
         raise optuna.exceptions.StorageInternalError("the data are too long") from OSError("the disk is full\nmore")
 
-    monkeypatch.setattr(optuna.Trial, "set_user_attr", full)
+    monkeypatch.setattr(optuna.Trial if is_of_a_trial else optuna.Study, "set_user_attr", full)
     with pytest.raises(UserError, match=r"^cannot use --storage: the disk is full; mend that, then the same command"):
         sweep.main(words(stand_in, 1))
 
