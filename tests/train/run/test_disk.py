@@ -34,8 +34,11 @@ NOTHING = r"nothing is saved, as there is no checkpoint yet; delete {run}, and s
 KEPT = r"the checkpoint of update {update} of 6 is kept, go on with --resume {run}"
 
 
-# Every failure is looked at for what it leaves behind.
-pytestmark = pytest.mark.usefixtures("collect_quickly")
+# Every failure is looked at for what it leaves behind. The filter: as in `test_run.py`, whose reads may end here.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.usefixtures("collect_quickly"),
+]
 
 
 @pytest.fixture(scope="module")
