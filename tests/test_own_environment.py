@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import subprocess
 import sys
 import textwrap
 
@@ -204,6 +205,16 @@ def test_its_problems_are_read_solved_and_their_plans_written(package, tmp_path,
     assert json.loads(out.read_text())["routes"] == {"beads": [2, 3, 1]}
     with pytest.raises(UserError, match=r"plan.csv: the name must end in one of: .json, .html"):
         solve.main([str(file), "--env", "abacus", "--index", "1", "--out", str(tmp_path / "plan.csv")])
+
+
+@pytest.mark.slow
+def test_many_files_are_read_by_the_environment_of_a_run(package, run, tmp_path):
+    for name in ("first", "second"):
+        (tmp_path / f"{name}.json").write_text("[[1, 2]]")
+    words = [str(tmp_path), "--run", str(run), "--trust", "--seconds", "0.1", "--out", str(tmp_path / "plans")]
+    # In a process that has not imported the package.
+    subprocess.run([sys.executable, "-m", "train.solve", *words], cwd=package.parent, check=True, timeout=300)
+    assert len(list((tmp_path / "plans").glob("*.json.json"))) == 2
 
 
 @pytest.mark.slow

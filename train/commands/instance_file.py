@@ -73,13 +73,7 @@ class InstanceFile:
 
         `changes` are of the run's environment, beside what the problem says.
         """
-        named = [value for value in changes.values() if isinstance(value, str)]
-        recorded = read_run(find_run(run), trust=trust, named=named)
-        keywords = recorded.config.env
-        made = _make(keywords)
-        problems = registry.problems_of(made)
-        if problems is None:
-            raise UserError(f"--instance {path}: {type(made).__name__} reads no instances from files; leave it out")
+        keywords, made, problems = _reader_of(path, run, changes, trust)
         given = _given(problems, path, changes)
         changes = {name: value for name, value in changes.items() if name not in given}
         env = _make(changed_parameters(made, keywords, changes)) if changes else made
@@ -121,6 +115,25 @@ class InstanceFile:
         """The plan of an episode, with its player and its figures."""
         plan = self.problems.plan(self.problem, played.episode)
         return {**plan, "player": player, "figures": played.figures}
+
+
+def problems_for(path: str, run: str, changes: dict[str, Any], *, trust: bool) -> Sequence[Any]:
+    """All problems of a file, as the environment of a run reads them; else as `InstanceFile.open`."""
+    _, _, problems = _reader_of(path, run, changes, trust)
+    return _read_all(problems, path, _given(problems, path, changes))
+
+
+def _reader_of(
+    path: str, run: str, changes: dict[str, Any], trust: bool
+) -> tuple[dict[str, Any], Environment, Problems[Any]]:
+    """The keywords of a run's environment, this environment, and what reads its files."""
+    named = [value for value in changes.values() if isinstance(value, str)]
+    keywords = read_run(find_run(run), trust=trust, named=named).config.env
+    made = _make(keywords)
+    problems = registry.problems_of(made)
+    if problems is None:
+        raise UserError(f"--instance {path}: {type(made).__name__} reads no instances from files; leave it out")
+    return keywords, made, problems
 
 
 def _make(keywords: dict[str, Any], prefix: str = "") -> Environment:
@@ -184,12 +197,7 @@ def _given(problems: Problems[Any], path: str, values: Mapping[str, Any]) -> dic
 def _read(
     problems: Problems[Any], path: str, row: int | None, env: Environment, given: Mapping[str, Any]
 ) -> tuple[Any, dict[str, Any]]:
-    try:
-        found = problems.read(path, **given)
-    except OSError as error:
-        raise UserError(f"--instance {path}: {error.strerror}; give another file") from None
-    except ValueError as error:
-        raise UserError(f"--instance {other_problem(path) or error}") from None
+    found = _read_all(problems, path, given)
     try:
         problem = only_problem(found, row, path)
     except ValueError as error:
@@ -200,6 +208,15 @@ def _read(
         return problem, problems.parameters(problem, env)
     except (ValueError, TypeError) as error:
         raise UserError(f"--instance {path}: {error}") from None
+
+
+def _read_all(problems: Problems[Any], path: str, given: Mapping[str, Any]) -> Sequence[Any]:
+    try:
+        return problems.read(path, **given)
+    except OSError as error:
+        raise UserError(f"--instance {path}: {error.strerror}; give another file") from None
+    except ValueError as error:
+        raise UserError(f"--instance {other_problem(path) or error}") from None
 
 
 class Output(NamedTuple):

@@ -6,10 +6,11 @@ import argparse
 import dataclasses
 import glob
 import hashlib
+import os
 import pathlib
 import platform
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -21,8 +22,9 @@ from jaxvrp.io.json_files import read_json
 from jaxvrp.io.limits import LARGEST_WHOLE
 from jaxvrp.io.messages import printable, shown
 from jaxvrp.io.whole_files import write_csv, write_json
-from train.commands.instance_file import assumed_words, show_warnings
+from train.commands.instance_file import assumed_words, problems_for, show_warnings
 from train.run.progress import Bar
+from train.solving.case_file import read_case
 from train.solving.problem import Problem, chosen, open_problem, problem_in, read_problems, stack_of
 from train.solving.solution import Solution, solved, solved_together
 
@@ -78,10 +80,8 @@ def means_many(text: str) -> bool:
     return path.is_dir() or (glob.has_magic(text) and not path.exists())
 
 
-def files_of(text: str, part: Shard) -> list[pathlib.Path]:
-    """The files of a folder, without those of folders in it, or of a pattern; those of a shard.
-
-    Every `total`-th file in the order of names, so that shards get files of all sizes where names tell the size.
+def files_of(text: str) -> list[pathlib.Path]:
+    """The files of a folder, without those of folders in it, or of a pattern, in the order of names.
 
     Raises:
         UserError: there is no file.
@@ -96,7 +96,7 @@ def files_of(text: str, part: Shard) -> list[pathlib.Path]:
         if file.name in names:
             raise UserError(f"{names[file.name]} and {file} have one name, so their plans would; solve them apart")
         names[file.name] = file
-    return files[part.number - 1 :: part.total]
+    return files
 
 
 def checksum(path: pathlib.Path) -> str:
@@ -120,30 +120,41 @@ def entry_of(path: pathlib.Path) -> Entry | None:
     return {**source, "plan": path.name, **figures}
 
 
-def write_manifest(out: pathlib.Path, part: Shard, entries: Sequence[Entry]) -> pathlib.Path:
-    """Write what became of all files of a shard."""
-    versions = {"python": platform.python_version(), "jax": jax.__version__}
+def write_manifest(
+    out: pathlib.Path, part: Shard, files: Sequence[pathlib.Path], settings: Mapping[str, Any], entries: Sequence[Entry]
+) -> pathlib.Path:
+    """Write what became of all files of a shard; of the `files` of all shards, the checksum of their names."""
     path = out / MANIFEST.format(*part)
-    write_json(path, {"shard": part.number, "of": part.total, "versions": versions, "files": list(entries)})
+    content = {
+        "shard": part.number,
+        "of": part.total,
+        "names": hashlib.sha256(os.fsencode("\n".join(file.name for file in files))).hexdigest(),
+        "settings": settings,
+        "versions": {"python": platform.python_version(), "jax": jax.__version__},
+        "files": list(entries),
+    }
+    write_json(path, content)
     return path
 
 
 def solve_shard(args: argparse.Namespace) -> None:
     """Solve all files of a folder or a pattern, or the part that a shard is, into a folder of plans with a manifest.
 
-    A plan of an earlier run is kept if file and settings are the same. Files that cannot be read are named at the end,
-    with exit status 2; all others are solved.
+    A shard has every `total`-th file in the order of names, so that all get files of all sizes where names tell the
+    size. A plan of an earlier run is kept if file and settings are the same. Files that cannot be read are named at the
+    end, with exit status 2; all others are solved.
     """
     part, out = args.shard or Shard(1, 1), pathlib.Path(args.out[0])
+    files, settings = files_of(args.instance), _settings(args)
     out.mkdir(parents=True, exist_ok=True)
-    entries, groups = _pending(files_of(args.instance, part), out, args)
+    entries, groups = _pending(files[part.number - 1 :: part.total], settings, out, args)
     with Bar(total=sum(map(len, groups.values())), unit="plan") as bar:
         for (name, _), group in groups.items():
             for entry in _solve_pending(name, group, args):
                 entries.append(entry)
                 bar.update()
     entries.sort(key=lambda entry: (entry["file"], entry.get("problem") or 0))
-    manifest = write_manifest(out, part, entries)
+    manifest = write_manifest(out, part, files, settings, entries)
     print(f"{sum('plan' in entry for entry in entries)} plans, listed in {manifest}")
     if refused := [entry["error"] for entry in entries if "error" in entry]:
         raise UserError(f"{len(refused)} of the files are refused, the first: {refused[0]}")
@@ -159,17 +170,30 @@ class _Pending(NamedTuple):
     source: dict[str, Any]
 
 
+def _settings(args: argparse.Namespace) -> dict[str, Any]:
+    """What plans depend on beside their files."""
+    settings = {name: getattr(args, name) for name in ("seconds", "method", "run", "env", "seed")}
+    if args.fleet:
+        settings["fleet"] = _fleet_checksum(pathlib.Path(args.fleet))
+    return settings | {f"env.{name}": value for name, value in args.given.items()}
+
+
+def _fleet_checksum(path: pathlib.Path) -> str:
+    try:
+        return checksum(path)
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}; give another file") from None
+
+
 def _pending(
-    files: Sequence[pathlib.Path], out: pathlib.Path, args: argparse.Namespace
+    files: Sequence[pathlib.Path], settings: Mapping[str, Any], out: pathlib.Path, args: argparse.Namespace
 ) -> tuple[list[Entry], dict[tuple, list[_Pending]]]:
     """The entries of files that are done or refused; and what is to be solved, by environment and size."""
-    settings = {name: getattr(args, name) for name in ("seconds", "method", "run", "env", "seed")}
-    settings |= {f"env.{name}": value for name, value in args.given.items()}
     entries: list[Entry] = []
     groups: dict[tuple, list[_Pending]] = {}
     for file in files:
         try:
-            name, problems = read_problems(file, args.env, args.given)
+            name, problems = _read(file, args)
         except UserError as error:
             entries.append({"file": file.name, "error": str(error)})
             continue
@@ -186,13 +210,23 @@ def _pending(
     return entries, groups
 
 
+def _read(file: pathlib.Path, args: argparse.Namespace) -> tuple[str, Sequence[Any]]:
+    """What plays the problems of a file, by the name of an environment or of a run, and all of these."""
+    if args.fleet:
+        name, problem = read_case(file, args.fleet)
+        return name, [problem]
+    if args.run:
+        return args.run, problems_for(str(file), args.run, args.given, trust=args.trust)
+    return read_problems(file, args.env, args.given)
+
+
 def _solve_pending(name: str, group: Sequence[_Pending], args: argparse.Namespace) -> Iterator[Entry]:
     """Solve problems of one size, many in one program where a search can; plans are written at once."""
     stack = None if args.run else stack_of(name, args.method)
     size = TOGETHER if stack else 1
     for part in (group[first : first + size] for first in range(0, len(group), size)):
         try:
-            solutions = _solve_batch(name, stack, part, args) if stack else [_solve_alone(part[0], args)]
+            solutions = _solve_batch(name, stack, part, args) if stack else [_solve_alone(name, part[0], args)]
         except UserError as error:
             yield from ({"file": each.file.name, "error": str(error)} for each in part)
             continue
@@ -205,9 +239,12 @@ def _solve_pending(name: str, group: Sequence[_Pending], args: argparse.Namespac
             yield entry
 
 
-def _solve_alone(pending: _Pending, args: argparse.Namespace) -> Solution:
-    opening = {"run": args.run, "env": args.env, "trust": args.trust, "row": pending.row}
-    problem = open_problem(pending.file, **opening, given=args.given)
+def _solve_alone(name: str, pending: _Pending, args: argparse.Namespace) -> Solution:
+    if args.fleet:
+        problem = problem_in(name, pending.problem, pending.file)
+    else:
+        opening = {"run": args.run, "env": args.env, "trust": args.trust, "row": pending.row}
+        problem = open_problem(pending.file, **opening, given=args.given)
     _show_warnings(pending, problem, problem.assumed)
     return solved(problem, seconds=args.seconds, method=args.method, seed=args.seed)
 
@@ -233,12 +270,13 @@ def collect(out: pathlib.Path) -> str:
     Raises:
         UserError: a shard or a plan is missing or damaged, or shards do not belong together.
     """
-    found = {}
+    found, of_all = {}, []
     for path in sorted(out.glob(MANIFEST.format("*", "*"))):
         try:
             manifest = read_json(path, "")
             CONTENT(manifest, "")
             found[Shard(manifest["shard"], manifest["of"])] = manifest["files"]
+            of_all.append((manifest.get("names"), manifest.get("settings")))
         except ValueError:
             raise UserError(f"{path} is damaged; delete it, and run its shard again, which keeps the plans") from None
     totals = {part.total for part in found}
@@ -251,6 +289,11 @@ def collect(out: pathlib.Path) -> str:
     (total,) = totals
     if missing := [number for number in range(1, total + 1) if Shard(number, total) not in found]:
         raise UserError(f"{out} lacks the shards {', '.join(f'{number}/{total}' for number in missing)}; run them")
+    if any(each != of_all[0] for each in of_all):
+        raise UserError(
+            f"the shards in {out} are not all of the same files and options; run them again, which keeps the plans "
+            "that are of these"
+        )
     entries = [entry for part in sorted(found) for entry in found[part]]
     for entry in entries:
         if "plan" in entry and entry_of(out / entry["plan"]) != entry:

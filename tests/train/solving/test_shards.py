@@ -149,6 +149,36 @@ def test_a_command_that_is_none_is_refused_in_one_line(days, words, message, mon
     assert not (days.parent / "x").exists() or not list((days.parent / "x").iterdir())
 
 
+@pytest.mark.parametrize("change", ["a file more", "options"])
+def test_shards_of_other_files_or_options_are_not_collected(days, change):
+    run(days, "--shard", "1/2")
+    if change == "a file more":
+        shutil.copy(days / "day0.npz", days / "an_earlier_name.npz")
+    run(days, "--shard", "2/2", *(["--seed", "1"] if change == "options" else []))
+    out = days.parent / "plans"
+    with pytest.raises(UserError, match="not all of the same files and options; run them again"):
+        shards.collect(out)
+    run(days, "--shard", "1/2")
+    run(days, "--shard", "2/2")
+    assert ("7 plans" if change == "a file more" else "6 plans") in shards.collect(out)
+
+
+def test_tables_of_customers_take_one_fleet(tmp_path, capsys):
+    tables, fleet = tmp_path / "tables", tmp_path / "fleet.yaml"
+    tables.mkdir()
+    for name in ("monday", "tuesday"):
+        (tables / f"{name}.csv").write_text("name,lat,lon\nAda,53.08,8.81\nBob,53.07,8.82\n")
+    text = "start: '08:00'\nend: '16:00'\ndepot: {lat: 53.07, lon: 8.80}\nvans: {count: 1, speed: 30}\n"
+    fleet.write_text(text)
+    words = ["--fleet", str(fleet), "--method", "accept"]
+    run_all(tables, *words)
+    assert "2 plans, 2 of them feasible" in shards.collect(tmp_path / "plans")
+    first = (tmp_path / "plans" / "monday.csv.json").read_text()
+    fleet.write_text(text.replace("30", "20"))
+    run_all(tables, *words)
+    assert (tmp_path / "plans" / "monday.csv.json").read_text() != first
+
+
 @pytest.mark.parametrize("damage", ["plan", "manifest", "other shards"])
 def test_a_collection_that_misses_something_is_refused(days, damage):
     run(days)
