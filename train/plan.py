@@ -16,7 +16,7 @@ from train import solve
 from train.commands.entry import entry
 from train.commands.instance_file import INDEX_HELP, Output, check_output, show_warnings, write_all
 from train.settings.command_line import split_mapping
-from train.solving.case_file import FLEET_HELP
+from train.solving.case_file import FLEET_HELP, refuse_beside_fleet
 from train.solving.problem import chosen, open_problem
 from train.solving.solution import PAGE, endings_of, report
 
@@ -36,6 +36,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--env.KEY", metavar="VALUE", help="what the reader of the file else assumes")
     words, given = split_mapping(sys.argv[1:] if argv is None else argv, "env")
     args = parser.parse_args(words)
+    refuse_beside_fleet(args, given)
     problem = open_problem(args.instance, row=args.index, given=given, fleet=args.fleet)
     endings = endings_of(problem)
     out = args.out or ["plan.html" if PAGE in endings else "plan.csv"]

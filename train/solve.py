@@ -24,7 +24,7 @@ from train.run.progress import LINE, Bar
 from train.settings.command_line import split_mapping
 from train.settings.keys import LAUNCH
 from train.solving import shards
-from train.solving.case_file import FLEET_HELP
+from train.solving.case_file import FLEET_HELP, refuse_beside_fleet
 from train.solving.problem import Problem, chosen, open_problem, problem_in, read_problems, stack_of
 from train.solving.solution import (
     PAGE,
@@ -247,9 +247,7 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
             raise UserError("many files take --out DIR, one folder for all plans, and neither --picture nor --index")
     elif args.shard:
         raise UserError(f"--shard is of many files, and {args.instance} is one; leave it out")
-    said = [name for name in ("run", "env", "index") if getattr(args, name) is not None]
-    if args.fleet and said:
-        raise UserError(f"--fleet: the fleet says what plays; leave --{said[0]} out")
+    refuse_beside_fleet(args, given)
     if args.run and args.env:
         raise UserError("--env: a run brings its own environment; leave --env or --run out")
     if args.trust and not args.run:

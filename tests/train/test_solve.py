@@ -704,6 +704,20 @@ def test_a_file_that_names_its_kind_gets_the_complaint_of_that_kind_alone(file_f
         solve.read_problems(path, None)
 
 
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (solve.main, ["--env.max_steps", "3"]),
+        (solve.main, ["--run", "vrpd_tw"]),
+        (plan.main, ["--env.max_steps", "3"]),
+        (plan.main, ["--index", "1"]),
+    ],
+)
+def test_what_a_fleet_says_is_not_given_besides(command, words):
+    with pytest.raises(UserError, match=f"--fleet: the fleet says what plays; leave {words[0]} out"):
+        command(["customers.csv", "--fleet", "fleet.yaml", *words])
+
+
 @pytest.mark.parametrize("head", ["id,x,y", "lat,lon,kg"])
 def test_a_table_of_customers_asks_for_the_fleet(tmp_path, head):
     path = tmp_path / "customers.csv"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +38,14 @@ def fleet_is_missing(path: str | os.PathLike) -> str | None:
     if not found.is_degrees and all(order.name == order.where for order in found.orders):
         return None
     return f"{path} is a table of customers; give the fleet, too: --fleet fleet.yaml"
+
+
+def refuse_beside_fleet(args: argparse.Namespace, given: Mapping[str, Any]) -> None:
+    """Refuse options of a command, or keys of an environment, that do not go with its `--fleet`."""
+    said = [name for name in ("run", "env", "index") if getattr(args, name, None) is not None]
+    said += [f"env.{name}" for name in given]
+    if args.fleet and said:
+        raise UserError(f"--fleet: the fleet says what plays; leave --{said[0]} out")
 
 
 def read_case(path: str | os.PathLike, fleet_path: str | os.PathLike) -> tuple[str, Any]:
