@@ -1,6 +1,7 @@
 """The service of `docs/examples/serve.py`: it answers as the library does in one process, alone and in batches."""
 
 import concurrent.futures
+import http.client
 import importlib.util
 import json
 import pathlib
@@ -153,3 +154,15 @@ def test_a_wrong_map_is_refused_in_a_line(address, content, says):
         post(address, "/plan", content)
     assert says in json.load(refused.value)["error"]
     refused.value.close()
+
+
+@pytest.mark.parametrize("length", ["9" * 5000, "\xb2"])
+def test_a_length_that_is_no_number_of_bytes_is_refused(address, length):
+    client = http.client.HTTPConnection(address.removeprefix("http://"), timeout=60)
+    client.putrequest("POST", "/answer")
+    client.putheader("Content-Length", length.encode("latin-1"))
+    client.endheaders()
+    answer = client.getresponse()
+    assert answer.status == 400
+    assert "Content-Length is" in json.load(answer)["error"]
+    client.close()

@@ -18,6 +18,7 @@ import functools
 import http.server
 import json
 import queue
+import re
 import sys
 import threading
 from collections.abc import Callable
@@ -228,7 +229,7 @@ class Service(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         length = self.headers.get("Content-Length", "")
-        if not length.isdigit() or int(length) > LARGEST_JSON:
+        if not re.fullmatch("[0-9]{1,18}", length) or int(length) > LARGEST_JSON:
             self.close_connection = True
             self.reply(400, {"error": f"Content-Length is {length[:20]!r}; it must be at most {LARGEST_JSON}"})
             return
