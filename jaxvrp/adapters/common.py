@@ -18,7 +18,7 @@ INSTANCE = "instance"
 """The option of `reset` that gives a problem of the caller's own."""
 
 RENDER_METADATA: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 4}
-"""As Gymnasium and PettingZoo expect it in an environment's `metadata`."""
+"""As Gymnasium and PettingZoo expect it in an environment's `metadata`, where its states are drawn."""
 
 
 def missing_extra(extra: str, error: ModuleNotFoundError) -> ModuleNotFoundError:
@@ -94,6 +94,11 @@ def check_render_mode(env: Environment, mode: str | None) -> None:
             f"render_mode is {mode!r}, but nothing draws a state of {type(env).__name__}; register it with a "
             "jaxvrp.Toolbox that has a `still`"
         )
+
+
+def render_metadata(env: Environment) -> dict[str, Any]:
+    """`RENDER_METADATA` of an environment; without a mode where nothing draws its states."""
+    return RENDER_METADATA if toolbox_of(env).still else {**RENDER_METADATA, "render_modes": []}
 
 
 def check_begun(state: Any, method: str) -> None:

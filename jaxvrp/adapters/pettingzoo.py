@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxvrp.adapters.common import RENDER_METADATA, check_begun, given_instance, missing_extra
+from jaxvrp.adapters.common import check_begun, given_instance, missing_extra, render_metadata
 from jaxvrp.environment import Environment, TimeStep
 from jaxvrp.io.messages import shown
 
@@ -59,7 +59,7 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
         render_mode: str | None = None,
     ):
         self._host = Host(env, render_mode)
-        self.metadata = {**RENDER_METADATA, "name": type(env).__name__, "is_parallelizable": True}
+        self.metadata = {**render_metadata(env), "name": type(env).__name__, "is_parallelizable": True}
         self.render_mode = render_mode
         self._keep_void_agents = keep_void_agents
         self._members = {member.name: member for member in self._host.members}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jaxvrp.actions import typed_action
-from jaxvrp.adapters.common import RENDER_METADATA, given_instance, missing_extra
+from jaxvrp.adapters.common import RENDER_METADATA, given_instance, missing_extra, render_metadata
 from jaxvrp.entities import seen_as
 from jaxvrp.environment import Environment, TimeStep
 from jaxvrp.spaces import Discrete
@@ -45,6 +45,7 @@ class GymnasiumEnv(gymnasium.Env):
     def __init__(self, env: Environment, *, mask_in_observation: bool = False, render_mode: str | None = None):
         env = seen_as(env, "flat")
         self._face, self._host = Face(env, mask_in_observation), Host(env, render_mode)
+        self.metadata = render_metadata(env)
         self.render_mode = render_mode
         self.action_space, self.observation_space = self._face.action_space, self._face.observation_space
         self._info: dict[str, Any] = {}

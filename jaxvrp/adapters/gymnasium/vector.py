@@ -11,7 +11,7 @@ from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from jaxvrp.adapters.common import RENDER_METADATA, check_begun, check_render_mode, draw_frame, given_instance
+from jaxvrp.adapters.common import check_begun, check_render_mode, draw_frame, given_instance, render_metadata
 from jaxvrp.adapters.gymnasium.env import Face
 from jaxvrp.adapters.host import draw_seed
 from jaxvrp.entities import seen_as
@@ -58,7 +58,7 @@ class GymnasiumVectorEnv(VectorEnv):
         env = seen_as(env, "flat")
         check_render_mode(env, render_mode)
         self._mode = AutoresetMode(autoreset_mode)
-        self.metadata = {**RENDER_METADATA, "autoreset_mode": self._mode}
+        self.metadata = {**render_metadata(env), "autoreset_mode": self._mode}
         self.render_mode = render_mode
         self._vec = VecEnv(jax.device_put(env), num_envs, auto_reset=False)
         self._face = Face(env, mask_in_observation, (num_envs,))

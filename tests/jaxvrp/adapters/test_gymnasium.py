@@ -324,6 +324,14 @@ def test_the_checker_of_gymnasium_passes_for_what_an_id_makes():
     assert [frame.ndim for frame in listed.render()] == [3]
 
 
+def test_where_nothing_draws_no_mode_is_named():
+    sizes = {"num_nodes": 4, "num_drones": 1}
+    played = gymnasium.make("jaxvrp/flying_sidekicks-v0", **sizes).unwrapped
+    assert played.metadata["render_modes"] == []
+    check_env(played)
+    assert gymnasium.make_vec("jaxvrp/flying_sidekicks-v0", 2, **sizes).metadata["render_modes"] == []
+
+
 NUM_ENVS = 5
 
 
