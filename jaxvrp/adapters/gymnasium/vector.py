@@ -41,6 +41,9 @@ class GymnasiumVectorEnv(VectorEnv):
             `reset(options={"reset_mask": bool[E]})`, before it is stepped again.
         mask_in_observation, render_mode: as in `to_gymnasium`.
 
+    Attributes:
+        autoreset_mode: see above.
+
     Raises:
         ValueError: there are several roles, or no environments; another mode.
         TypeError: `num_envs` is no whole number.
@@ -57,8 +60,8 @@ class GymnasiumVectorEnv(VectorEnv):
     ):
         env = seen_as(env, "flat")
         check_render_mode(env, render_mode)
-        self._mode = AutoresetMode(autoreset_mode)
-        self.metadata = {**render_metadata(env), "autoreset_mode": self._mode}
+        self.autoreset_mode = AutoresetMode(autoreset_mode)
+        self.metadata = {**render_metadata(env), "autoreset_mode": self.autoreset_mode}
         self.render_mode = render_mode
         self._vec = VecEnv(jax.device_put(env), num_envs, auto_reset=False)
         self._face = Face(env, mask_in_observation, (num_envs,))
@@ -119,7 +122,7 @@ class GymnasiumVectorEnv(VectorEnv):
         check_begun(self._state, "step")
         joined = self._face.action(actions)
         waiting = self._ended
-        if self._mode is AutoresetMode.DISABLED and waiting.any():
+        if self.autoreset_mode is AutoresetMode.DISABLED and waiting.any():
             text = f"the episodes of the environments {np.flatnonzero(waiting).tolist()} are over"
             raise RuntimeError(f"{text}; begin anew with reset(options={{'{RESET_MASK}': terminations | truncations}})")
         # An episode that has ended stands still, and is paid 0, whatever its action.
@@ -129,10 +132,10 @@ class GymnasiumVectorEnv(VectorEnv):
         terminations, truncations = np.asarray(ended.terminated & ~waiting), np.asarray(ended.truncated & ~waiting)
         self._ended = terminations | truncations
         final = self._final(ended, self._ended)
-        if self._mode is AutoresetMode.SAME_STEP:
+        if self.autoreset_mode is AutoresetMode.SAME_STEP:
             self._begin(np.flatnonzero(self._ended))
             self._ended = np.zeros(self.num_envs, bool)
-        elif self._mode is AutoresetMode.NEXT_STEP:
+        elif self.autoreset_mode is AutoresetMode.NEXT_STEP:
             self._begin(np.flatnonzero(waiting))
         assert self._seen is not None, "it was filled above"
         infos = _marked(self._face.info(_copied(self._seen)), np.ones(self.num_envs, bool))
@@ -204,7 +207,7 @@ class GymnasiumVectorEnv(VectorEnv):
 
     def _final(self, timestep: VecTimeStep, done: np.ndarray) -> dict[str, Any]:
         """The last observations and infos of the episodes that ended, in the rows of their environments."""
-        if self._mode is not AutoresetMode.SAME_STEP or not done.any():
+        if self.autoreset_mode is not AutoresetMode.SAME_STEP or not done.any():
             return {}
         seen, final = self._face.observe(_copied(timestep)), np.full(self.num_envs, None, object)
         for rank in np.flatnonzero(done):

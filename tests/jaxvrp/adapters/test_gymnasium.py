@@ -272,6 +272,7 @@ def test_an_id_makes_the_environment_and_the_batch(darp):
     assert batch.metadata["autoreset_mode"] is cart_poles.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
     same = gymnasium.make_vec("jaxvrp/darp-v0", 2, **sizes, autoreset_mode="SameStep")
     assert same.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
+    assert same.autoreset_mode is AutoresetMode.SAME_STEP, "TorchRL looks for it where SyncVectorEnv has it"
     assert np.array_equal(batch.reset(seed=4)[0][0], expected)
     with pytest.raises(ValueError, match=r"unknown parameter of 'darp': 'num_node'"):
         gymnasium.make("jaxvrp/darp-v0", num_node=4)
