@@ -172,12 +172,12 @@ class GymnasiumVectorEnv(VectorEnv):
             return [None] * self.num_envs
         if isinstance(seed, int | np.integer):
             return [int(seed) + rank for rank in range(self.num_envs)]
-        if not isinstance(seed, Iterable):
+        given = list(seed) if isinstance(seed, Iterable) else [seed]
+        if not all(isinstance(each, int | np.integer | None) for each in given):
             raise TypeError(f"seed is {seed!r}; it needs to be a whole number, a list of them, or None")
-        seeds = [None if each is None else int(each) for each in seed]
-        if len(seeds) != self.num_envs:
-            raise ValueError(f"seed lists {len(seeds)} numbers; it needs {self.num_envs}, one for each environment")
-        return seeds
+        if len(given) != self.num_envs:
+            raise ValueError(f"seed lists {len(given)} numbers; it needs {self.num_envs}, one for each environment")
+        return [None if each is None else int(each) for each in given]
 
     def _seed(self, seeds: list[int | None]) -> None:
         """New generators where there is a seed, and where there was none yet."""

@@ -418,6 +418,9 @@ def test_mistakes_are_one_clear_line(env, team):
             played.step(action)
     with pytest.raises(ValueError, match=r"seed lists 3 numbers; it needs 2, one for each environment"):
         envs.reset(seed=[1, 2, 3])
+    for seed in ("12", [1.5, 2], 1.5):
+        with pytest.raises(TypeError, match="it needs to be a whole number, a list of them, or None"):
+            envs.reset(seed=seed)
     with pytest.raises(TypeError, match=r"seed is 0\.5; it needs to be a whole number"):
         envs.reset(seed=0.5)
     with pytest.raises(ValueError, match="reset got the option 'level'; it knows instance, reset_mask"):
