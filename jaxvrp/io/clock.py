@@ -38,11 +38,6 @@ class Clock(NamedTuple):
 
     start: float
 
-    @classmethod
-    def of(cls, text: str) -> Clock:
-        """The clock of a day that begins at a time like `08:00`; errors as of `minutes_of`."""
-        return cls(minutes_of(text) % MINUTES)
-
     def since(self, text: str) -> float:
         """Minutes from the start to a time; one before the start is of the next day. Errors as of `minutes_of`."""
         minutes = minutes_of(text)
@@ -73,7 +68,7 @@ def clock_at(value: Any, field: str) -> Clock:
     """The clock that starts at a time; raises a ValueError of one line that names the field if it is none."""
     if not is_time(value):
         raise ValueError(f"{field} is {shown(value)}; it must be a time, written as 08:00")
-    return Clock.of(value)
+    return Clock(minutes_of(value) % MINUTES)
 
 
 def with_numbers(content: Any, entries: str, times: Sequence[str]) -> tuple[Any, Clock | None]:

@@ -44,12 +44,19 @@ class Earth(NamedTuple):
 
     @classmethod
     def around(cls, degrees: ArrayLike) -> Earth:
-        """The plane in the middle of places, `f64[n, 2]`, latitude and longitude."""
+        """The plane in the middle of places, `f64[n, 2]`, latitude and longitude.
+
+        Raises:
+            ValueError: they span more than `WIDEST`; one line.
+        """
         latitudes, longitudes = np.moveaxis(np.asarray(degrees, np.float64), -1, 0)
         if np.ptp(longitudes) > 180:  # they lie on both sides of the line where 180 degrees east are 180 west
             longitudes = longitudes % 360
         latitude, longitude = ((each.min() + each.max()) / 2 for each in (latitudes, longitudes))
-        return cls(float(latitude), float(longitude))
+        earth = cls(float(latitude), float(longitude))
+        if (span := float(np.ptp(earth.flat(degrees), axis=0).max())) > WIDEST:
+            raise ValueError(f"places span {span:.0f} km, more than {WIDEST:g}; plan parts of it")
+        return earth
 
     def flat(self, degrees: ArrayLike) -> np.ndarray:
         """Kilometres on the plane, `f64[..., 2]`, of latitudes and longitudes `f64[..., 2]`."""

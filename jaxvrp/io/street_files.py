@@ -49,26 +49,18 @@ class StreetTable(NamedTuple):
         depot = [row for row, name in enumerate(names) if name not in known]
         if len(known) < len(customers) or len(depot) != 1 or len(names) != len(customers) + 1:
             missing = next((name for name in customers if name not in known), None)
-            wrong = (
-                f"and none of {missing}" if missing else f"and {len(names) - len(known)} others, not the depot alone"
-            )
-            raise ValueError(
-                f"{where} has a row of {min(known)}, {wrong}; name the depot and every customer once, or none"
-            )
+            others = f"none of {missing}" if missing else f"{len(names) - len(known)} others, not the depot alone"
+            remedy = "name the depot and every customer once, or none"
+            raise ValueError(f"{where} has a row of {min(known)}, and {others}; {remedy}")
         return self.at([*depot, *(names.index(name) for name in customers)])
 
 
-def read_streets(path: str | os.PathLike, profile: str = "car", size: int | None = None) -> StreetTable:
+def read_streets(path: str | os.PathLike) -> StreetTable:
     """The table of a file, by its ending.
 
     `.json`: OSRM's answer to `table` with `durations`, and `distances` if they are there; or an object with VROOM's
-    `matrices`, of which that of `profile` counts. Else rows of seconds between commas, semicolons or tabs; names of
-    locations in the first row, the first column, or both, are kept.
-
-    Args:
-        path: of the file.
-        profile: of VROOM's matrices.
-        size: how many locations there are; None: as many as rows.
+    `matrices`, of which that of the profile "car" counts. Else rows of seconds between commas, semicolons or tabs;
+    names of locations in the first row, the first column, or both, are kept.
 
     Raises:
         ValueError: it holds none; one line that names the file, the field, the row and the column.
@@ -78,29 +70,26 @@ def read_streets(path: str | os.PathLike, profile: str = "car", size: int | None
         if pathlib.Path(path).suffix.lower() == ".json":
             content = read_json(path, REMEDY)
             matrices = content.get("matrices") if isinstance(content, dict) else None
-            return streets_in(content, "", size) if matrices is None else streets_of(matrices, profile, size)
+            return _streets_in(content, "") if matrices is None else streets_of(matrices, "car")
         rows, names = _rows(path)
-        return StreetTable(matrix_of(rows, "the table", size), names=names)
+        return StreetTable(matrix_of(rows, "the table"), names=names)
     except ValueError as error:
         raise ValueError(str(error) if str(path) in str(error) else f"{path}: {error}") from None
 
 
-def streets_of(matrices: Any, profile: str, size: int | None = None) -> StreetTable:
+def streets_of(matrices: Any, profile: str) -> StreetTable:
     """The table of a profile in VROOM's `matrices`; errors as of `read_streets`, without the file."""
     if not isinstance(matrices, Mapping) or profile not in matrices:
         known = ", ".join(map(str, matrices)) if isinstance(matrices, Mapping) else "none"
         raise ValueError(f"matrices has no profile {shown(profile)}, but {known}; give one of these")
-    return streets_in(matrices[profile], f"matrices.{profile}.", size)
+    return _streets_in(matrices[profile], f"matrices.{profile}.")
 
 
-def streets_in(content: Any, where: str = "", size: int | None = None) -> StreetTable:
-    """The table of a JSON object with `durations` and, perhaps, `distances`, in seconds and metres.
-
-    `where` stands before names of fields in messages; errors as of `read_streets`, without the file.
-    """
+def _streets_in(content: Any, where: str) -> StreetTable:
+    """The table of `durations` and, perhaps, `distances`; `where` stands before names of fields in messages."""
     if not isinstance(content, Mapping) or content.get("durations") is None:
         raise ValueError(f"{where}durations is missing; ask the router for durations, from each location to each")
-    seconds = matrix_of(content["durations"], f"{where}durations", size)
+    seconds = matrix_of(content["durations"], f"{where}durations")
     distances = content.get("distances")
     return StreetTable(seconds, None if distances is None else matrix_of(distances, f"{where}distances", len(seconds)))
 

@@ -100,15 +100,11 @@ def closed_streets(time: ArrayLike | None, distance: ArrayLike | None, size: int
             raise ValueError("travel_distance is given without travel_time; give both, or travel_time alone")
         return {}
     given = {"travel_time": time} | ({} if distance is None else {"travel_distance": distance})
-    checked = [matrix_of(matrix, name, size) for name, matrix in given.items()]
-    *matrices, shortened = closed(*checked)
+    *matrices, shortened = closed(*(matrix_of(matrix, name, size) for name, matrix in given.items()))
     if shortened:
-        warnings.warn(
-            f"travel_time: {shortened} of {size * size - size} ways are quicker by way of other locations; these are "
-            "driven",
-            stacklevel=4,
-        )
-    return {name: matrix for name, matrix in zip(given, matrices, strict=False) if matrix is not None}
+        said = f"travel_time: {shortened} of {size * size - size} ways are quicker by way of other locations"
+        warnings.warn(f"{said}; these are driven", stacklevel=4)
+    return dict(zip(given, matrices, strict=False))
 
 
 def check_streets(time: np.ndarray | None, distance: np.ndarray | None, size: int) -> None:

@@ -160,19 +160,19 @@ def case_of(orders: Orders, fleet: Fleet) -> Case:
         orders_unit, fleet_unit = ("degrees", "kilometres")[:: 1 if orders.is_degrees else -1]
         raise ValueError(f"{fleet.path}: depot is in {fleet_unit}, and {orders.path} in {orders_unit}; give both alike")
     given = np.array([fleet.depot, *(order.place for order in orders.orders)])
-    earth = None
-    if orders.is_degrees:
-        _refuse_exchanged(orders, fleet)
-        earth = Earth.around(given)
-        flat = earth.flat(given)
-        if (span := float(np.ptp(flat, axis=0).max())) > WIDEST:
-            raise ValueError(f"{orders.path}: places span {span:.0f} km, more than {WIDEST:g}; plan parts of it")
-    else:
-        flat = given
-    places = [(float(x), float(y)) for x, y in flat]
+    earth = _earth(orders, fleet, given) if orders.is_degrees else None
+    places = [(float(x), float(y)) for x, y in (earth.flat(given) if earth else given)]
     stops = [_stop(orders, order, place, fleet) for order, place in zip(orders.orders, places[1:], strict=True)]
     cut = tuple(order.name for order in orders.orders if _reaches_beyond(order, fleet))
     return Case(os.path.basename(orders.path), fleet, places[0], tuple(stops), earth, cut)
+
+
+def _earth(orders: Orders, fleet: Fleet, degrees: np.ndarray) -> Earth:
+    _refuse_exchanged(orders, fleet)
+    try:
+        return Earth.around(degrees)
+    except ValueError as error:
+        raise ValueError(f"{orders.path}: {error}") from None
 
 
 def _reaches_beyond(order: Order, fleet: Fleet) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxvrp.io.earth import WIDEST, Earth
+from jaxvrp.io.earth import Earth
 from jaxvrp.io.limits import LARGEST
 from jaxvrp.io.schema import Check, anything, list_of, number_from, object_of_only, text, whole_number
 from jaxvrp.io.street_files import StreetTable, streets_of
@@ -24,11 +24,12 @@ WINDOW = list_of(TIME, length=2)
 NAMELESS = ("VROOM",)
 """In the place of names of formats: a file of VROOM names none, so one that does is not parsed as such."""
 
-OF_STEPS = ("setup", "setup_per_type", "service_per_type")
-OF_JOBS = (*OF_STEPS, "skills", "pickup", "amount")
-OF_SHIPMENTS = ("skills", "priority")
-OF_VEHICLES = ("costs", "skills", "breaks", "max_tasks", "max_travel_time", "max_distance", "steps")
-"""Fields of VROOM that problems here have no words for."""
+
+def unsaid(value: Any, where: str) -> None:
+    """Refuse a field of VROOM that problems here have no words for, unless it says nothing."""
+    if value not in (0, [], {}):
+        raise ValueError(f"{where}: plans here know nothing of it; leave it out")
+
 
 STEP: dict[str, Check] = {
     "description": text,
@@ -36,15 +37,13 @@ STEP: dict[str, Check] = {
     "location_index": whole_number(),
     "service": TIME,
     "time_windows": list_of(WINDOW, least=1),
-    **dict.fromkeys(OF_STEPS, anything),
+    **dict.fromkeys(("setup", "setup_per_type", "service_per_type"), unsaid),
 }
-PRIORITY = whole_number(below=101)
-JOB = object_of_only(
-    {"id": whole_number()}, STEP | dict.fromkeys(OF_JOBS, anything) | {"delivery": AMOUNT, "priority": PRIORITY}
-)
+OF_JOBS = {"delivery": AMOUNT, "priority": whole_number(below=101)}
+JOB = object_of_only({"id": whole_number()}, STEP | OF_JOBS | dict.fromkeys(("skills", "pickup", "amount"), unsaid))
 SHIPMENT_STEP = object_of_only({"id": whole_number()}, STEP)
 SHIPMENT = object_of_only(
-    {"pickup": SHIPMENT_STEP, "delivery": SHIPMENT_STEP}, {"skills": anything, "priority": PRIORITY, "amount": AMOUNT}
+    {"pickup": SHIPMENT_STEP, "delivery": SHIPMENT_STEP}, {"skills": unsaid, "priority": unsaid, "amount": AMOUNT}
 )
 VEHICLE = object_of_only(
     {"id": whole_number()},
@@ -55,7 +54,8 @@ VEHICLE = object_of_only(
         "capacity": AMOUNT,
         "time_window": WINDOW,
         "speed_factor": number_from(0, with_least=False),
-        **dict.fromkeys(OF_VEHICLES, anything),
+        **dict.fromkeys(("costs", "skills", "breaks", "steps"), unsaid),
+        **dict.fromkeys(("max_tasks", "max_travel_time", "max_distance"), unsaid),
     },
 )
 CONTENT = object_of_only(
@@ -122,10 +122,8 @@ class Tour:
             ValueError: they span too much.
         """
         degrees = np.array([self.depot.place, *(task.place for task in self.tasks)])
-        flat = (earth := Earth.around(degrees)).flat(degrees)
-        if (span := float(np.ptp(flat, axis=0).max())) > WIDEST:
-            raise ValueError(f"places span {span:.0f} km, more than {WIDEST:g}; plan parts of it")
-        return flat, earth
+        earth = Earth.around(degrees)
+        return earth.flat(degrees), earth
 
     @property
     def ways(self) -> StreetTable:
@@ -175,7 +173,6 @@ def _streets(content: Mapping[str, Any], profile: str) -> StreetTable:
 
 
 def _driver(vehicle: Mapping[str, Any], where: str, first: Mapping[str, Any]) -> Driver:
-    _refuse_unsaid(vehicle, where, OF_VEHICLES)
     for end in ("start", "end"):
         if end not in vehicle:
             raise ValueError(f"{where}.{end} is missing: routes begin and end at a depot here; give it as [lon, lat]")
@@ -188,24 +185,20 @@ def _driver(vehicle: Mapping[str, Any], where: str, first: Mapping[str, Any]) ->
     opens, closes = vehicle.get("time_window", (0.0, math.inf))
     if opens != first.get("time_window", (0,))[0]:
         raise ValueError(f"{where}.time_window begins at another time than that of vehicles[0]; all begin at once here")
-    capacity = _amount(vehicle, "capacity", where)
-    return Driver(where, vehicle["id"], capacity, float(closes))
+    return Driver(where, vehicle["id"], _amount(vehicle, "capacity", where), float(closes))
 
 
 def _jobs(jobs: Sequence[Mapping[str, Any]]) -> Iterator[Task]:
     for index, job in enumerate(jobs):
         where = f"jobs[{index}]"
-        _refuse_unsaid(job, where, OF_JOBS)
         yield _task(job, where, _amount(job, "delivery", where), job.get("priority", 0))
 
 
 def _shipments(shipments: Sequence[Mapping[str, Any]]) -> Iterator[Task]:
     for index, shipment in enumerate(shipments):
         where = f"shipments[{index}]"
-        _refuse_unsaid(shipment, where, OF_SHIPMENTS)
         amount = _amount(shipment, "amount", where)
         for end in ("pickup", "delivery"):
-            _refuse_unsaid(shipment[end], f"{where}.{end}", OF_STEPS)
             yield _task(shipment[end], f"{where}.{end}", amount, 0)
 
 
@@ -240,12 +233,6 @@ def _amount(entry: Mapping[str, Any], name: str, where: str) -> int | None:
     if amounts == [0]:
         raise ValueError(f"{where}.{name} is 0; give at least 1")
     return amounts[0] if amounts else None
-
-
-def _refuse_unsaid(entry: Mapping[str, Any], where: str, names: Sequence[str]) -> None:
-    for name in names:
-        if entry.get(name) not in (None, 0, [], {}):
-            raise ValueError(f"{where}.{name}: plans here know nothing of it; leave it out")
 
 
 def _refuse_wrong(tour: Tour, vehicles: Sequence[Mapping[str, Any]]) -> None:

@@ -25,7 +25,7 @@ from jaxvrp.envs.truck_drone.env import TruckDrone, make
 from jaxvrp.envs.truck_drone.problem.instance import Instance
 from jaxvrp.fields import ABSENT
 from jaxvrp.io import messages
-from jaxvrp.io.clock import Clock, clock_at, with_numbers
+from jaxvrp.io.clock import clock_at, with_numbers
 from jaxvrp.io.json_files import plain, read_json
 from jaxvrp.io.limits import LARGEST
 from jaxvrp.io.messages import shown
@@ -342,7 +342,7 @@ class FleetMap:
         """A moment in words: on the clock, if the map has a start, else a number with its unit."""
         if self.start is None:
             return self.amount("time")(time)
-        return Clock.of(self.start).shown(time * self.minutes)
+        return clock_at(self.start, "start").shown(time * self.minutes)
 
     def instance(self) -> Instance:
         """The problem in the units of the simulator, to be played in `environment`.
