@@ -160,10 +160,10 @@ def _checked_together(instance: T) -> T:
     return instance
 
 
-def validate(instance: Any, subject: str, prefix: str = "") -> Any:
+def validate(instance: Any, subject: str) -> Any:
     """`build` again from the fields of an existing dataclass instance: checks what was set by hand."""
     values = {keyword(field): getattr(instance, field.name) for field in dataclasses.fields(instance) if field.init}
-    return build(type(instance), values, subject, prefix)
+    return build(type(instance), values, subject)
 
 
 def _check(field: dataclasses.Field, hint: Any, value: Any, prefix: str) -> Any:

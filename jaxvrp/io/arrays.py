@@ -298,7 +298,7 @@ def load_arrays(
         ValueError: the file is damaged, or something else; one line that names it, and the problem in a batch.
         OSError: it cannot be read.
     """
-    arrays = read_npz(path, words)
+    arrays = read_npz(path, words.remedy)
     schema = {name: field for name, field in schema.items() if name in arrays or not field.optional}
     is_of_format = str(arrays.pop("format", "")) == file_format
     if not is_of_format or arrays.keys() != schema.keys():
@@ -335,7 +335,7 @@ def _check_batch(schema: Schema, arrays: Mapping[str, np.ndarray], batch: tuple[
             raise ValueError(f"{name} has dtype {array.dtype}")
 
 
-def read_npz(path: str | os.PathLike, words: FileWords, largest: int = LARGEST_ARRAYS) -> dict[str, np.ndarray]:
+def read_npz(path: str | os.PathLike, remedy: str, largest: int = LARGEST_ARRAYS) -> dict[str, np.ndarray]:
     """The arrays of an `.npz` file, by name, of at most `largest` bytes in all; no code in it is run.
 
     Raises:
@@ -356,7 +356,7 @@ def read_npz(path: str | os.PathLike, words: FileWords, largest: int = LARGEST_A
             return dict(file)
     except Exception as error:  # zipfile, zlib and NumPy raise exceptions of all kinds
         reason = printable(error, 200) or type(error).__name__
-        raise UnreadableError(f"{path} is no readable .npz file ({reason})", words.remedy) from None
+        raise UnreadableError(f"{path} is no readable .npz file ({reason})", remedy) from None
 
 
 def _check_declared_size(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> None:

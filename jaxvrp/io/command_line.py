@@ -84,15 +84,8 @@ class Parser(argparse.ArgumentParser):
         raise UserError(f"{message}; see {self.prog} --help")
 
 
-def is_same_file(path: Path, other: Path) -> bool:
-    """Whether both are one file, also by a link, or would be: it need not exist."""
-    if path.exists() and other.exists():
-        return path.samefile(other)
-    return path.resolve() == other.resolve()
-
-
 def refuse_overwriting(out: Path, option: str, sources: Iterable[Path]) -> None:
-    """Refuse to overwrite a file that the command reads: one of `sources`, or a file in a folder among them.
+    """Refuse to overwrite a file that the command reads: one of `sources`, also by a link, or in a folder among them.
 
     `option` is the one whose value is `out`.
 
@@ -101,7 +94,8 @@ def refuse_overwriting(out: Path, option: str, sources: Iterable[Path]) -> None:
     """
     for source in sources:
         within = source.is_dir() and out.exists() and source.resolve() in out.resolve().parents
-        if within or is_same_file(out, source):
+        is_hard_link = out.exists() and source.exists() and out.samefile(source)
+        if within or is_hard_link or out.resolve() == source.resolve():
             raise UserError(f"{option} is '{out}', which would take the place of '{source}'; choose another {option}")
 
 
@@ -252,12 +246,12 @@ def above_zero(text: str, subject: str = "number") -> float:
     return value
 
 
-def check_picture_path(path: Path, endings: Sequence[str], option: str = "--out") -> None:
-    """Find out early whether a picture, the value of an option, can be written.
+def check_picture_path(path: Path, endings: Sequence[str]) -> None:
+    """Find out early whether a picture, the value of `--out`, can be written.
 
     Raises:
         UserError: another ending, or see `refuse_unwritable`.
     """
     if path.suffix.lower() not in endings:
-        raise UserError(f"{option} is '{path}'; it must end in {', '.join(endings[:-1])} or {endings[-1]}")
-    refuse_unwritable(path, option)
+        raise UserError(f"--out is '{path}'; it must end in {', '.join(endings[:-1])} or {endings[-1]}")
+    refuse_unwritable(path, "--out")

@@ -83,11 +83,11 @@ def out_of_memory(error: Exception) -> str | None:
     return f"out of memory ({str(error).splitlines()[0][:200]}); lower the number of environments or another size"
 
 
-def few(names: Iterable[object], most: int = FEW) -> str:
+def few(names: Iterable[object]) -> str:
     """Foreign names, each cut; of many the first, and how many more there are."""
     names = list(names)
-    more = [f"{len(names) - most} more"] if len(names) > most else []
-    return ", ".join([*(cut(str(name)) for name in names[:most]), *more])
+    more = [f"{len(names) - FEW} more"] if len(names) > FEW else []
+    return ", ".join([*(cut(str(name)) for name in names[:FEW]), *more])
 
 
 def warn(message: object) -> None:

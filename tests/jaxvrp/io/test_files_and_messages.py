@@ -153,7 +153,7 @@ def test_foreign_text_is_printable_and_short(text, shows):
 
 def test_of_many_names_a_few_are_listed():
     assert few(["a", "b\x1b", 3]) == r"a, b\x1b, 3"
-    assert few(map(str, range(20_000)), most=2) == "0, 1, 19998 more"
+    assert few(map(str, range(20_000))).endswith("13, 14, 19985 more")
     assert len(few(["\x00" * 5000] * 20)) < 600 and len(shown("\u202e" * 5000)) <= 40 and len(cut("\x1b" * 90)) == 32
 
 
