@@ -16,7 +16,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxvrp.io.arrays import LARGEST_ARRAYS, FileWords, bytes_of, read_npz, write_npz
+from jaxvrp.io.arrays import LARGEST_ARRAYS, bytes_of, read_npz, write_npz
 from jaxvrp.io.command_line import UserError
 from jaxvrp.io.json_files import read_json
 from jaxvrp.io.messages import cut, nearest, shown
@@ -38,8 +38,6 @@ SHIPPED = pathlib.Path(__file__).parent / "shipped"
 REMEDY = "export the policy anew, or install the package anew"
 LARGEST_POLICY = 2**27
 """Bytes of each file of a policy."""
-
-WORDS = FileWords(content="the arrays of a policy", entry="policy", remedy=REMEDY)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,7 +143,7 @@ def read_policy(folder: pathlib.Path, like: Any) -> Any:
     """The parameters of a policy, with the structure, shapes and dtypes of `like`."""
     path, wanted = folder / ARRAYS, by_place(like)
     try:
-        arrays = read_npz(path, WORDS, LARGEST_ARRAYS + bytes_of(wanted))
+        arrays = read_npz(path, REMEDY, LARGEST_ARRAYS + bytes_of(wanted))
     except (ValueError, OSError) as error:
         raise UserError(str(error)) from None
     for name in {**wanted, **arrays}:

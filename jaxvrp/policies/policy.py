@@ -67,32 +67,31 @@ class Policy:
         """Whether it is one state, not a batch."""
         wanted, leaves = jax.tree.leaves(self.state), jax.tree.leaves(state)
         structure: Any = jax.tree.structure(self.state)
-        given: Any = jax.tree.structure(state)
-        if given == structure and not _misfits(leaves, wanted, ()):
-            return True
-        batches = {jnp.shape(leaf)[:1] for leaf in leaves} - {()}
-        if given == structure and any(not _misfits(leaves, wanted, batch) for batch in batches):
-            return False
+        batches = [(), *sorted({jnp.shape(leaf)[:1] for leaf in leaves} - {()})]
+        if structure == jax.tree.structure(state):
+            for batch in batches:
+                if not _misfits(leaves, wanted, batch):
+                    return not batch
         text = "this is neither a state of policy.env nor a batch of them"
         raise ValueError(f"{text}{self._difference(state, batches)}; give what its reset gives")
 
-    def _difference(self, state: State, batches: set[tuple[int, ...]]) -> str:
+    def _difference(self, state: State, batches: list[tuple[int, ...]]) -> str:
         """What is wrong with something that is no state: the first array that is missing, unknown or of another kind.
 
-        It is compared with one state, or with that batch of the length of any array which it comes nearest.
+        It is compared with one state, or with that of the batches which it comes nearest.
         """
         wanted, given = by_place(self.state), by_place(state)
         for name in {**wanted, **given}:
             if name not in given or name not in wanted:
                 return f": it has no {name}" if name in wanted else f": no state has {cut(name)}"
         names, leaves = list(wanted), [given[name] for name in wanted]
-        found = {batch: _misfits(leaves, list(wanted.values()), batch) for batch in ((), *sorted(batches))}
+        found = {batch: _misfits(leaves, list(wanted.values()), batch) for batch in batches}
         batch = min(found, key=lambda batch: len(found[batch]))
         if not found[batch]:
             return ""
         name = names[found[batch][0]]
-        shape = [*batch, *wanted[name].shape]
-        return f": {name} is {_kind(given[name])}, and needs {wanted[name].dtype}{shape}"
+        leaf, like = given[name], wanted[name]
+        return f": {name} is {_dtype(leaf)}{list(jnp.shape(leaf))}, and needs {like.dtype}{[*batch, *like.shape]}"
 
 
 def _misfits(leaves: list[Any], wanted: list[Any], batch: tuple[int, ...]) -> list[int]:
@@ -100,21 +99,18 @@ def _misfits(leaves: list[Any], wanted: list[Any], batch: tuple[int, ...]) -> li
     return [
         number
         for number, (leaf, like) in enumerate(zip(leaves, wanted, strict=True))
-        if jnp.shape(leaf) != (*batch, *like.shape) or _dtype(leaf) != like.dtype
+        if jnp.shape(leaf) != (*batch, *like.shape) or _computed(_dtype(leaf)) != like.dtype
     ]
 
 
 def _dtype(leaf: Any) -> Any:
+    return leaf.dtype if hasattr(leaf, "dtype") else np.asarray(leaf).dtype
+
+
+def _computed(dtype: Any) -> Any:
     """As JAX computes with it: without 64 bits, `float64` is taken as `float32`."""
-    dtype = leaf.dtype if hasattr(leaf, "dtype") else np.asarray(leaf).dtype
     is_number = getattr(dtype, "kind", "V") in "biuf"  # others: typed keys, texts
     return jax.dtypes.canonicalize_dtype(dtype) if is_number else dtype
-
-
-def _kind(leaf: Any) -> str:
-    """`float32[2]`."""
-    dtype = leaf.dtype if hasattr(leaf, "dtype") else np.asarray(leaf).dtype
-    return f"{dtype}{list(jnp.shape(leaf))}"
 
 
 @functools.partial(jax.jit, static_argnames="single")
@@ -137,11 +133,7 @@ def of_networks(env: Environment, actors: Actors, params: Params, about: str) ->
 
 
 def _decide(env: Environment, actors: Actors, params: Params, memory: Memory, state: State) -> tuple[ByRole, Memory]:
-    def in_state(state: State) -> tuple[Seen, ByRole]:
-        seen = Seen(env.observation(state), None, env.static_entities(state), env.entities(state), env.valid(state))
-        return seen, env.action_mask(state)
-
-    seen, mask = jax.vmap(in_state)(state)
+    seen, mask = jax.vmap(lambda state: (Seen.in_state(env, state), env.action_mask(state)))(state)
     seen = actors.encode(params, jax.tree.map(lambda leaf: leaf[None], seen))
     reset = jnp.zeros((1, *next(iter(mask.values())).shape[:1]), bool)
     logits, memory = actors.apply(params, seen, memory, reset)
