@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from jaxvrp.io.clock import is_time
 from jaxvrp.io.limits import LARGEST
@@ -68,6 +68,45 @@ def fields_of(names: Iterable[str]) -> dict[str, str]:
     return found
 
 
+class _Row(NamedTuple):
+    """What a row says, by field, without what is empty; `names` are those of columns; `comma`: before decimals."""
+
+    said: Mapping[str, str]
+    where: str
+    names: Mapping[str, str]
+    comma: bool
+
+    def number(self, field: str, least: float, most: float = LARGEST) -> float | None:
+        """The number of a field; None if it is empty."""
+        if field not in self.said:
+            return None
+        if not least <= (found := self._real(field)) <= most:
+            bound = f" from {least:g}" if least > -LARGEST else ""
+            raise self._wrong(field, f"it must be a number{bound}" + (f" to {most:g}" if most < LARGEST else ""))
+        return found
+
+    def time(self, field: str) -> str | float | None:
+        """A time of the clock, or minutes; None if it is empty."""
+        text = self.said.get(field)
+        if text is None or is_time(text):
+            return text
+        found, is_bare_clock = self._real(field), re.fullmatch(r"0\d+", text)  # 0830
+        if is_bare_clock or not 0 <= found <= LARGEST:
+            raise self._wrong(field, "write a time as 08:30, or minutes since the fleet's start")
+        return found
+
+    def _real(self, field: str) -> float:
+        text = self.said[field]
+        try:
+            return float(text.replace(",", ".") if self.comma else text)
+        except ValueError:
+            return math.nan
+
+    def _wrong(self, field: str, remedy: str) -> ValueError:
+        column = "window" if field in ("earliest", "latest") and "window" in self.names else field
+        return ValueError(f"{self.where}: {cut(self.names.get(column, column))} is '{cut(self.said[field])}'; {remedy}")
+
+
 def order_of(values: Mapping[str, Any], where: str, names: Mapping[str, str], *, comma: bool = False) -> Order:
     """The order that the values of a row say, by field; `comma`: numbers may have a decimal comma.
 
@@ -76,50 +115,20 @@ def order_of(values: Mapping[str, Any], where: str, names: Mapping[str, str], *,
     Raises:
         ValueError: a value is wrong; a line that names the row and the column.
     """
-
-    def number(field: str, least: float, most: float = LARGEST) -> float | None:
-        value = values.get(field)
-        if value is None or str(value).strip() == "":
-            return None
-        text = str(value).strip()
-        try:
-            found = float(text.replace(",", ".") if comma else text)
-        except ValueError:
-            found = math.nan
-        if not least <= found <= most:
-            bound = f" from {least:g}" + (f" to {most:g}" if most < LARGEST else "") if least > -LARGEST else ""
-            raise ValueError(f"{where}: {named(field)} is '{cut(text)}'; it must be a number{bound}")
-        return found
-
-    def named(field: str) -> str:
-        return cut(names.get("window" if field in ("earliest", "latest") and "window" in names else field, field))
-
-    def time(field: str) -> str | float | None:
-        value = values.get(field)
-        return str(value).strip() if is_time(value) else number_or_time(field)
-
-    def number_or_time(field: str) -> float | None:
-        try:
-            if re.fullmatch(r"0\d+", str(values.get(field)).strip()):  # 0830
-                raise ValueError
-            return number(field, 0)
-        except ValueError:
-            text, remedy = cut(str(values[field]).strip()), "write a time as 08:30, or minutes since the fleet's start"
-            raise ValueError(f"{where}: {named(field)} is '{text}'; {remedy}") from None
-
     values = _with_window(values, where)
-    texts = [str(values[field]).strip() for field in ("id", "name") if str(values.get(field) or "").strip()]
-    address = str(values.get("address") or "").strip() or (texts[1] if len(texts) > 1 else "")
+    texts = {field: str(value).strip() for field, value in values.items() if value is not None}
+    said = {field: text for field, text in texts.items() if text}
+    row, name = _Row(said, where, names, comma), said.get("name", "")
     return Order(
-        name=texts[0] if texts else where,
-        place=_place(values, number, where),
+        name=said.get("id") or name or where,
+        place=_place(row, is_degrees="latitude" in values),
         where=where,
-        earliest=time("earliest"),
-        latest=time("latest"),
-        known=time("known"),
-        load=number("load", 0),
-        service=number("service", 0),
-        address=address,
+        earliest=row.time("earliest"),
+        latest=row.time("latest"),
+        known=row.time("known"),
+        load=row.number("load", 0),
+        service=row.number("service", 0),
+        address=said.get("address") or (name if "id" in said else ""),
     )
 
 
@@ -134,14 +143,12 @@ def _with_window(values: Mapping[str, Any], where: str) -> Mapping[str, Any]:
     return {**values, "earliest": ends[0], "latest": ends[1]}
 
 
-def _place(values: Mapping[str, Any], number: Any, where: str) -> Point:
-    if "latitude" in values:
-        found = number("latitude", -90, 90), number("longitude", -180, 180)
-    else:
-        found = number("x", -LARGEST), number("y", -LARGEST)
-    if None in found:
-        raise ValueError(f"{where} has no coordinates; give them, or leave the row out")
-    return found
+def _place(row: _Row, *, is_degrees: bool) -> Point:
+    bounds = {"latitude": (-90, 90), "longitude": (-180, 180)} if is_degrees else {"x": (-LARGEST,), "y": (-LARGEST,)}
+    first, second = (row.number(field, *bound) for field, bound in bounds.items())
+    if first is None or second is None:
+        raise ValueError(f"{row.where} has no coordinates; give them, or leave the row out")
+    return first, second
 
 
 def ignored_words(ignored: Sequence[str]) -> str:

@@ -72,6 +72,9 @@ def test_a_geojson_says_the_same(files):
     path, fleet = files(json.dumps(content), name="points.geojson")
     assert read_orders(path).ignored == ("colour",)
     assert case(path, fleet).stops == case(*files()).stops
+    a["properties"]["id"] = 0
+    path.write_text(json.dumps(content))
+    assert [order.name for order in read_orders(path).orders] == ["0", "b"]
 
 
 def rows(count):
