@@ -287,12 +287,8 @@ def load_arrays(
 ) -> Problem:
     """Read what `save_arrays` wrote, as NumPy arrays, and check every problem in it.
 
-    Args:
-        path, file_format, schema: as for `save_arrays`.
-        build: makes the problem, from one array for each field.
-        check: raises a ValueError if a single problem is wrong.
-        batch_field: the field whose leading axes all fields must have.
-        words: for messages.
+    `build` makes the problem, of one array for each field; `check` raises a ValueError if a single problem is wrong;
+    all fields must have the leading axes of `batch_field`.
 
     Raises:
         ValueError: the file is damaged, or something else; one line that names it, and the problem in a batch.
@@ -307,7 +303,6 @@ def load_arrays(
     batch = arrays[batch_field].shape[: arrays[batch_field].ndim - len(schema[batch_field].axes)]
     try:
         _check_batch(schema, arrays, batch, batch_field)
-        check_numbers(schema, arrays)
     except ValueError as error:
         raise DamagedFileError(f"{path}: {error}; {words.remedy}") from None
     for name, array in arrays.items():
@@ -324,7 +319,7 @@ def load_arrays(
 
 
 def _check_batch(schema: Schema, arrays: Mapping[str, np.ndarray], batch: tuple[int, ...], batch_field: str) -> None:
-    """Refuse, with a ValueError, too many problems, and leading axes or kinds of numbers that do not fit."""
+    """Refuse, with a ValueError, too many problems, and leading axes or numbers that do not fit."""
     if math.prod(batch) > MOST_PROBLEMS:
         raise ValueError(f"{math.prod(batch)} problems; at most {MOST_PROBLEMS} are read from a file")
     for name, field in schema.items():
@@ -333,6 +328,7 @@ def _check_batch(schema: Schema, arrays: Mapping[str, np.ndarray], batch: tuple[
             raise ValueError(f"{name} has shape {array.shape}, which does not fit {batch_field}'s")
         if array.dtype.kind not in FAMILY[field.kind]:
             raise ValueError(f"{name} has dtype {array.dtype}")
+    check_numbers(schema, arrays)
 
 
 def read_npz(path: str | os.PathLike, remedy: str, largest: int = LARGEST_ARRAYS) -> dict[str, np.ndarray]:

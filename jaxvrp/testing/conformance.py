@@ -19,6 +19,7 @@ import numpy as np
 from jaxvrp.actor import sample_masked
 from jaxvrp.environment import Environment, State, TimeStep
 from jaxvrp.io.messages import nearest
+from jaxvrp.io.states import described
 from jaxvrp.registry import card_of
 from jaxvrp.spaces import Box, Discrete, Role
 
@@ -173,16 +174,14 @@ def _abstract(name: str, function: Callable[..., Any], *arguments: Any) -> Any:
     types = _call(name, jax.eval_shape, function, *arguments)
     for path, leaf in _by_path(types).items():
         weak = getattr(leaf, "weak_type", False)
-        _require(not weak, f"{name}{path}: weak type {_text(leaf)}; give it a dtype, jnp.asarray(x, jnp.{leaf.dtype})")
+        _require(
+            not weak, f"{name}{path}: weak type {described(leaf)}; give it a dtype, jnp.asarray(x, jnp.{leaf.dtype})"
+        )
     return types
 
 
 def _by_path(tree: Any) -> dict[str, Any]:
     return {jax.tree_util.keystr(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
-
-
-def _text(leaf: Any) -> str:
-    return f"{leaf.dtype}{list(leaf.shape)}"
 
 
 def _check_keys(name: str, got: Any, wanted: set[str] | None = None) -> None:
@@ -326,7 +325,7 @@ def _check_types(env: Environment, state: State, key: jax.Array) -> None:
 def _check_same_types(later: str, earlier: str, new: Any, old: Any) -> None:
     new_types, old_types = _by_path(new), _by_path(old)
     for path in sorted(old_types.keys() | new_types.keys()):
-        got, wanted = (_text(types[path]) if path in types else "nothing" for types in (new_types, old_types))
+        got, wanted = (described(types[path]) if path in types else "nothing" for types in (new_types, old_types))
         _require(got == wanted, f"{later}{path}: {got}, but {wanted} from {earlier}; types must not change")
     # As lists: what is identical is equal, also where static fields cannot be compared.
     same_structure = [jax.tree.structure(new)] == [jax.tree.structure(old)]

@@ -293,21 +293,34 @@ class Decoder(nn.Module):
         return {name: nn.relu(match) for name, match in zip(places, matches, strict=True)}
 
 
-class Attention(Memoryless):
-    """Context and entities in; logits that point (`pointers`), or `head_size` numbers, out; no memory.
-
-    All is encoded anew for every agent, on a map that is turned to it, or of each kind the `most` that are nearest to
-    the places of the context. The other fields are those of `Encoder`, `Decoder` and `NetworkSpec`.
-    """
+class Head(Memoryless):
+    """A network that ends in a `Decoder`, with its fields and the `places` of `NetworkSpec`; no memory."""
 
     kinds: tuple[EntityKind, ...]
     head_size: int
     head_gain: float
-    pointers: tuple[Pointer, ...] = ()
-    places: tuple[tuple[int, int], ...] = ()
-    size: int = 64
-    num_heads: int = 4
-    num_layers: int = 1
+    pointers: tuple[Pointer, ...]
+    places: tuple[tuple[int, int], ...]
+    size: int
+    num_heads: int
+
+    def decoder(self, kinds: tuple[EntityKind, ...]) -> Decoder:
+        """Of entities of these kinds, as many as they count."""
+        return Decoder(kinds, self.head_size, self.head_gain, self.pointers, self.size, self.num_heads, name="decoder")
+
+    def places_in(self, context: jax.Array) -> jax.Array:
+        """`f32[..., P, 2]`, of a context `f32[..., C]`."""
+        return jnp.stack([pair(context, place) for place in self.places], axis=-2)
+
+
+class Attention(Head):
+    """Context and entities in; logits that point (`pointers`), or `head_size` numbers, out.
+
+    All is encoded anew for every agent, on a map that is turned to it, or of each kind the `most` that are nearest to
+    the places of the context.
+    """
+
+    num_layers: int
     most: int | None = None
 
     @nn.compact
@@ -319,22 +332,15 @@ class Attention(Memoryless):
         chosen: ByKind = {}
         if self.most is not None:
             kinds = tuple(dataclasses.replace(kind, count=min(kind.count, self.most)) for kind in kinds)
-            seen, chosen = nearest(seen, self._places(context), kinds)
+            seen, chosen = nearest(seen, self.places_in(context), kinds)
         if seen.where is not None and self.places:
             seen, context, more = self._turned(seen, context, kinds)
         situation = dense(self.size)(context)
         x = Encoder(kinds, self.size, self.num_heads, self.num_layers, name="encoder")(seen, more, situation)
-        decoder = Decoder(
-            kinds, self.head_size, self.head_gain, self.pointers, self.size, self.num_heads, name="decoder"
-        )
-        out = decoder(x, situation[:, None], seen.present, None)
+        out = self.decoder(kinds)(x, situation[:, None], seen.present, None)
         if chosen and self.pointers:
             out = spread(out, chosen, self.pointers, self.kinds)
         return out.reshape(*inputs.context.shape[:-1], -1), carry
-
-    def _places(self, context: jax.Array) -> jax.Array:
-        """`f32[R, P, 2]`, of a context `f32[R, C]`."""
-        return jnp.stack([pair(context, place) for place in self.places], axis=1)
 
     def _turned(
         self, seen: Table, context: jax.Array, kinds: tuple[EntityKind, ...]
@@ -344,7 +350,7 @@ class Attention(Memoryless):
         The agent is at its origin, so the depot stands in its place in the context.
         """
         assert seen.where is not None
-        places = self._places(context)
+        places = self.places_in(context)
         frame = canonical_frame(places[:, 0], seen.where.next, seen.present)
         moved = frame.turn(places)
         where = Sites(*(frame.turn(place) for place in seen.where))
@@ -377,20 +383,13 @@ class TeamEncoder(nn.Module):
         return encoder(seen).reshape(*leading, -1, self.size)
 
 
-class Pointing(Memoryless):
-    """What a `TeamEncoder` made of the entities, and contexts in; logits that point out; no memory.
+class Pointing(Head):
+    """What a `TeamEncoder` made of the entities, and contexts in; logits that point out.
 
     If the encoder did not see what changes (`once`), it is added here.
     """
 
-    kinds: tuple[EntityKind, ...]
     once: bool
-    head_size: int
-    head_gain: float
-    pointers: tuple[Pointer, ...]
-    places: tuple[tuple[int, int], ...]
-    size: int
-    num_heads: int
 
     @nn.compact
     def __call__(self, inputs: EntityInput, carry: Carry, reset: jax.Array) -> tuple[jax.Array, Carry]:
@@ -405,13 +404,9 @@ class Pointing(Memoryless):
             x = nn.relu(x + jnp.concatenate(changing, axis=1))
         between = None
         if seen.where is not None and self.places:
-            agent_places = jnp.stack([pair(context, place) for place in self.places], axis=2)
-            between = pairs(agent_places, seen.where, seen.present)
+            between = pairs(self.places_in(context), seen.where, seen.present)
         situation = nn.relu(dense(self.size)(context))
-        decoder = Decoder(
-            self.kinds, self.head_size, self.head_gain, self.pointers, self.size, self.num_heads, name="decoder"
-        )
-        out = decoder(x, situation, seen.present, between)
+        out = self.decoder(self.kinds)(x, situation, seen.present, between)
         return out.reshape(*inputs.context.shape[:-1], -1), carry
 
 

@@ -32,7 +32,7 @@ ROLES = {
 
 def network(kind, head_size, head_gain=0.01, pointers=()):
     if kind is Attention:
-        return Attention((STOPS,), head_size, head_gain, pointers, size=8, num_heads=2)
+        return Attention((STOPS,), head_size, head_gain, pointers, (), size=8, num_heads=2, num_layers=1)
     memory = {"recurrent_size": 6} if kind is GRU else {}
     return kind((8,), head_size, head_gain, activation="tanh", **memory)
 
