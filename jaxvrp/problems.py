@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from jaxvrp.episodes import Episode
-from jaxvrp.io import plan_files
 from jaxvrp.io.messages import shown_cost
-from jaxvrp.io.plan_files import Sheet, plan_sheets
+from jaxvrp.io.plan_files import ENDINGS, Sheet, plan_sheets
+from jaxvrp.io.whole_files import write_csv, write_json
 from jaxvrp.orders.geojson import ENDING as GEOJSON
 from jaxvrp.orders.geojson import write_geojson
 from jaxvrp.orders.orders import Case
@@ -142,7 +142,7 @@ class Problems(abc.ABC, Generic[Problem]):
     @property
     def endings(self) -> tuple[str, ...]:
         """Of the files that `write_plan` writes."""
-        return plan_files.ENDINGS if self.table else plan_files.ENDINGS[:1]
+        return ENDINGS if self.table else ENDINGS[:1]
 
     def write_plan(self, problem: Problem, path: str | os.PathLike, plan: Mapping[str, Any]) -> None:
         """Write a plan, by the ending of the path; of one with `visits`, `.csv` has these, `.geojson` tours in degrees.
@@ -153,15 +153,20 @@ class Problems(abc.ABC, Generic[Problem]):
             ValueError: another ending, or one that cannot say the plan.
             OSError: the file cannot be written.
         """
-        if Path(path).name.lower().endswith(VROOM):
+        name, suffix = Path(path).name, Path(path).suffix.lower()
+        if name.lower().endswith(VROOM):
             write_vroom(path, plan)
             return
         plan = self.written(problem, plan)
-        of_visits = OF_VISITS.get(Path(path).suffix.lower()) if plan.get("visits") else None
-        if of_visits:
-            of_visits(path, plan)
+        if plan.get("visits") and suffix in OF_VISITS:
+            OF_VISITS[suffix](path, plan)
+        elif suffix == ".json":
+            write_json(path, plan)
+        elif suffix == ".csv":
+            columns = self.columns_of(plan)
+            write_csv(path, [columns, *([event.get(key) for key in columns] for event in plan.get(self.table, ()))])
         else:
-            plan_files.write_plan(path, plan, plan.get(self.table, ()), self.columns_of(plan))
+            raise ValueError(f"a plan is written to {' or '.join(ENDINGS)}, not to '{name}'")
 
     def columns_of(self, plan: Mapping[str, Any]) -> Sequence[str]:
         """The columns of the `table` of a plan: `columns`, unless a scenario of one's own has added some."""

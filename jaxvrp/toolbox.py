@@ -12,23 +12,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jaxvrp.card import Card, Headline, Padding
+from jaxvrp.card import Card
 from jaxvrp.episodes import Episode
-from jaxvrp.players import GREEDY, Players, Searched, SearchedAll
+from jaxvrp.players import Players, Searched
 from jaxvrp.problems import Problems
 
 if TYPE_CHECKING:
     from jaxvrp.story import Story
 
-__all__ = [
-    "GREEDY",
-    "Headline",
-    "Padding",
-    "Searched",
-    "SearchedAll",
-    "Toolbox",
-    "View",
-]
+__all__ = ["Searched", "Toolbox", "View"]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,37 +1,15 @@
-"""Plans as files: `.json` holds the whole plan, `.csv` its events, a line each; and as sheets, tables for people."""
+"""Plans as files, and as sheets, tables for people."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from jaxvrp.io.whole_files import write_csv, write_json
-
 ENDINGS = (".json", ".csv")
-"""Of the files that plans are written to."""
+"""Of files with plans: `.json` holds a whole plan, `.csv` its events, a line each."""
 
 LONG = 1e5
 """Numbers from here on, as of clocks and maps that begin elsewhere, have all their digits."""
-
-
-def write_plan(
-    path: str | os.PathLike, plan: Mapping[str, Any], events: Sequence[Mapping[str, Any]], columns: Sequence[str]
-) -> None:
-    """Write a plan, a JSON object, or the table of its events, which have all `columns`; whole or not at all.
-
-    Raises:
-        ValueError: another ending.
-        OSError: the file cannot be written.
-    """
-    suffix = Path(path).suffix.lower()
-    if suffix not in ENDINGS:
-        raise ValueError(f"a plan is written to {' or '.join(ENDINGS)}, not to '{Path(path).name}'")
-    if suffix == ".json":
-        write_json(path, plan)
-        return
-    write_csv(path, [columns, *([event.get(name) for name in columns] for event in events)])
 
 
 class Link(NamedTuple):

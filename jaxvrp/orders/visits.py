@@ -78,12 +78,10 @@ def write_table(path: str | os.PathLike, plan: Mapping[str, Any]) -> None:
     Raises:
         OSError: the file cannot be written.
     """
-    rows = []
-    for visit in of_plan(plan):
-        values = [getattr(visit, name) for name in TABLE]
-        rows.append([*values, *(visit.degrees or visit.place)])
-    names = ("lat", "lon") if any(visit.degrees for visit in of_plan(plan)) else ("x", "y")
-    load = next((visit.unit for visit in of_plan(plan) if visit.unit), TABLE[-1])
+    visits = of_plan(plan)
+    rows = [[*(getattr(visit, name) for name in TABLE), *(visit.degrees or visit.place)] for visit in visits]
+    names = ("lat", "lon") if any(visit.degrees for visit in visits) else ("x", "y")
+    load = next((visit.unit for visit in visits if visit.unit), TABLE[-1])
     write_csv(path, [(*TABLE[:-1], load, *names), *rows])
 
 
