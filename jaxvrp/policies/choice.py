@@ -1,4 +1,4 @@
-"""Choosing from masked logits: probabilities, the most probable action, samples, and how probable they were."""
+"""Choosing from masked logits: the most probable action, samples, and how probable they were."""
 
 from __future__ import annotations
 
@@ -19,25 +19,15 @@ def masked_logits(logits: jax.Array, mask: jax.Array) -> jax.Array:
     return jnp.where(mask, logits, _FORBIDDEN)
 
 
-def probabilities(logits: jax.Array, mask: jax.Array) -> jax.Array:
-    """`f32[..., actions]`, 0 where an action is forbidden."""
-    # Normalised twice, as distrax does, so that what is sampled stays the same bit for bit.
-    return jax.nn.softmax(jax.nn.log_softmax(masked_logits(logits, mask), axis=-1), axis=-1)
-
-
 def sample(uniform: jax.Array, logits: jax.Array, mask: jax.Array) -> jax.Array:
     """Actions, `i32[...]`, by inverting the distribution function, from a uniform number in [0, 1) each, `f32[...]`."""
-    probable = probabilities(logits, mask)
+    # Normalised twice, as distrax does, so that what is sampled stays the same bit for bit.
+    probable = jax.nn.softmax(jax.nn.log_softmax(masked_logits(logits, mask), axis=-1), axis=-1)
     # Forbidden entries are struck out, since a parallel prefix sum may grow by one rounding where nothing is added. The
     # largest entry always exceeds the threshold: `uniform` is a multiple of 2^-23 below 1.
     cumulative = jnp.where(probable > 0, jnp.cumsum(probable, axis=-1), 0.0)
     threshold = uniform[..., None] * cumulative.max(axis=-1, keepdims=True)
     return jnp.argmax(cumulative > threshold, axis=-1).astype(jnp.int32)
-
-
-def mode(logits: jax.Array, mask: jax.Array) -> jax.Array:
-    """The most probable legal action, `i32[...]`."""
-    return jnp.argmax(masked_logits(logits, mask), axis=-1).astype(jnp.int32)
 
 
 def log_prob_and_entropy(logits: jax.Array, mask: jax.Array, action: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -64,7 +54,9 @@ def sample_actions(key: jax.Array, logits: ByRole, mask: ByRole) -> ByRole:
 
 def likeliest_actions(logits: ByRole, mask: ByRole) -> ByRole:
     """The most probable legal actions, `{role: i32[..., agents]}`; otherwise as `sample_actions`."""
-    return {name: mode(logits[name], mask[name]) for name in logits}
+    return {
+        name: jnp.argmax(masked_logits(logit, mask[name]), axis=-1).astype(jnp.int32) for name, logit in logits.items()
+    }
 
 
 def log_probs(logits: ByRole, mask: ByRole, action: ByRole) -> ByRole:

@@ -26,7 +26,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxvrp.actor import Carry
-from jaxvrp.policies.networks.dense import Near, dense, embedded, matched, pointed
+from jaxvrp.policies.networks.dense import Dense, Near, embedded, matched, pointed
 from jaxvrp.policies.networks.inputs import EntityInput
 from jaxvrp.policies.networks.layers import Memoryless, NetworkSpec, contract, layer_norm, softmax
 from jaxvrp.policies.networks.places import Sites, canonical_frame, distances, length, pair, sites, turned
@@ -170,7 +170,7 @@ class AttentionLayer(nn.Module):
         rows, entities, size = x.shape
         flat = x.reshape(-1, size)
         shape = (rows, entities, self.num_heads, size // self.num_heads)
-        projected = dense(3 * size, 1.0, use_bias=False)(layer_norm(flat))
+        projected = Dense(3 * size, 1.0, use_bias=False)(layer_norm(flat))
         query, key, value = (part.reshape(shape) for part in jnp.split(projected, 3, axis=-1))
         score = contract("rmhe,rnhe->rhmn", query, key) / jnp.sqrt(jnp.float32(shape[-1]))
         if distance is not None:
@@ -178,8 +178,8 @@ class AttentionLayer(nn.Module):
             score -= slope[:, None, None] * distance[:, None]
         weight = softmax(jnp.where(present[:, None, None], score, -1e9))
         mixed = contract("rhmn,rnhe->rmhe", weight, value).reshape(-1, size)
-        flat += dense(size, 1.0, use_bias=False)(mixed)
-        flat += nn.relu(dense(size)(layer_norm(flat)))
+        flat += Dense(size, 1.0, use_bias=False)(mixed)
+        flat += nn.relu(Dense(size)(layer_norm(flat)))
         return flat.reshape(x.shape)
 
 
@@ -214,7 +214,7 @@ class Encoder(nn.Module):
                 of_kind = jnp.concatenate([of_kind, features[:, start : start + count]], axis=-1)
             start += count
             numbers.append(of_kind)
-            weights.append(dense(self.size, name=f"embedding_{kind.name}").weights(of_kind.shape[-1]))
+            weights.append(Dense(self.size, name=f"embedding_{kind.name}").weights(of_kind.shape[-1]))
         return embedded(numbers, weights)
 
 
@@ -249,20 +249,20 @@ class Decoder(nn.Module):
         `present` is `bool[R, M]`; for `between` see `pairs`, None for nothing.
         """
         glimpse = self._glimpse(x, situation, present, between)
-        query = nn.relu(dense(self.size)(jnp.concatenate([situation, glimpse], axis=-1)))
+        query = nn.relu(Dense(self.size)(jnp.concatenate([situation, glimpse], axis=-1)))
         if not self.pointers:
-            return dense(self.head_size, self.head_gain)(query)
+            return Dense(self.head_size, self.head_gain)(query)
         return self._point(query, x, between)
 
     def _glimpse(self, x: jax.Array, situation: jax.Array, present: jax.Array, between: jax.Array | None) -> jax.Array:
         """The entities pooled, `f32[R, A, H]`: each head has a score for every entity, and takes its weighted mean."""
         heads = self.num_heads
-        wanted = dense(self.size, 1.0, use_bias=False)(situation).reshape(*situation.shape[:2], heads, -1)
-        offered = jnp.split(dense(2 * self.size, 1.0, use_bias=False)(x), 2, axis=-1)
+        wanted = Dense(self.size, 1.0, use_bias=False)(situation).reshape(*situation.shape[:2], heads, -1)
+        offered = jnp.split(Dense(2 * self.size, 1.0, use_bias=False)(x), 2, axis=-1)
         key, value = (part.reshape(*x.shape[:2], heads, -1) for part in offered)
         score = contract("rahe,rmhe->rahm", wanted, key) / jnp.sqrt(jnp.float32(key.shape[-1]))
         if between is not None:
-            score += jnp.moveaxis(dense(heads, 1.0, use_bias=False)(between), 3, 2)
+            score += jnp.moveaxis(Dense(heads, 1.0, use_bias=False)(between), 3, 2)
         weight = softmax(jnp.where(present[:, None, None], score, -1e9))
         return contract("rahm,rmhe->rahe", weight, value).reshape(*situation.shape[:2], self.size)
 
@@ -270,7 +270,7 @@ class Decoder(nn.Module):
         """Logits of the actions, in the order of the pointers, `f32[R, A, head_size]`."""
         match = self._matches(query, x, between)
         chosen = [query[:, :, None] if kind_name is None else match[kind_name] for kind_name, _ in self.pointers]
-        weights = [dense(per_entity, self.head_gain).weights(self.size) for _, per_entity in self.pointers]
+        weights = [Dense(per_entity, self.head_gain).weights(self.size) for _, per_entity in self.pointers]
         return LOGIT_RANGE * nn.tanh(pointed(chosen, weights) / LOGIT_RANGE)
 
     def _matches(self, query: jax.Array, x: jax.Array, between: jax.Array | None) -> dict[str, jax.Array]:
@@ -283,10 +283,10 @@ class Decoder(nn.Module):
             start += kind.count
         if not places:
             return {}
-        key = dense(self.size, name="key").weights(self.size)
+        key = Dense(self.size, name="key").weights(self.size)
         near: Near = None
         if between is not None:
-            (nearness,) = dense(self.size, use_bias=False, name="nearness").weights(between.shape[-1])
+            (nearness,) = Dense(self.size, use_bias=False, name="nearness").weights(between.shape[-1])
             near = [between[:, :, place] for place in places.values()], nearness
         queries, entities = [query[:, :, None] for _ in places], [x[:, place] for place in places.values()]
         matches = matched(queries, entities, key, near)
@@ -335,7 +335,7 @@ class Attention(Head):
             seen, chosen = nearest(seen, self.places_in(context), kinds)
         if seen.where is not None and self.places:
             seen, context, more = self._turned(seen, context, kinds)
-        situation = dense(self.size)(context)
+        situation = Dense(self.size)(context)
         x = Encoder(kinds, self.size, self.num_heads, self.num_layers, name="encoder")(seen, more, situation)
         out = self.decoder(kinds)(x, situation[:, None], seen.present, None)
         if chosen and self.pointers:
@@ -400,12 +400,12 @@ class Pointing(Head):
         seen = _table_of(inputs, self.kinds)
         x = inputs.encoded.reshape(-1, *inputs.encoded.shape[2:])
         if self.once:
-            changing = [dense(self.size, name=f"update_{kind.name}")(seen.rows[kind.name]) for kind in self.kinds]
+            changing = [Dense(self.size, name=f"update_{kind.name}")(seen.rows[kind.name]) for kind in self.kinds]
             x = nn.relu(x + jnp.concatenate(changing, axis=1))
         between = None
         if seen.where is not None and self.places:
             between = pairs(self.places_in(context), seen.where, seen.present)
-        situation = nn.relu(dense(self.size)(context))
+        situation = nn.relu(Dense(self.size)(context))
         out = self.decoder(self.kinds)(x, situation, seen.present, between)
         return out.reshape(*inputs.context.shape[:-1], -1), carry
 

@@ -24,11 +24,11 @@ Weights = tuple[jax.Array, jax.Array]
 
 
 class Dense(nn.Module):
-    """A dense layer whose parameters are those of `flax.linen.Dense`."""
+    """A dense layer of this width whose parameters are those of `flax.linen.Dense`; `gain` scales its first kernel."""
 
     size: int
-    gain: float
-    use_bias: bool
+    gain: float = 2.0**0.5
+    use_bias: bool = True
 
     @nn.compact
     def weights(self, features: int) -> tuple[jax.Array, ...]:
@@ -42,11 +42,6 @@ class Dense(nn.Module):
         """`f32[..., H]` of `f32[..., K]`."""
         weights = self.weights(x.shape[-1])
         return _affine(x, *weights) if self.use_bias else _product(x, *weights)
-
-
-def dense(size: int, gain: float = 2.0**0.5, *, use_bias: bool = True, name: str | None = None) -> Dense:
-    """A layer of this width; `gain` scales its kernel at the start."""
-    return Dense(size, gain, use_bias, name=name)
 
 
 def _product(x: jax.Array, kernel: jax.Array) -> jax.Array:
