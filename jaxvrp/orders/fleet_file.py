@@ -75,7 +75,7 @@ def read_fleet(path: str | os.PathLike) -> Fleet:
         FLEET(content, "")
         return _fleet(path, content)
     except ValueError as error:
-        raise ValueError(f"{path}: {str(error).removeprefix(' ')}") from None
+        raise ValueError(f"{path}: {error}") from None
 
 
 def _fleet(path: str | os.PathLike, content: dict[str, Any]) -> Fleet:

@@ -150,13 +150,12 @@ def parse_tour(content: Mapping[str, Any], kind: str) -> Tour:
         raise ValueError(f"{kind} is empty; give at least one")
     vehicles = content["vehicles"]
     drivers = tuple(_driver(vehicle, f"vehicles[{index}]", vehicles[0]) for index, vehicle in enumerate(vehicles))
-    read = _jobs if kind == "jobs" else _shipments
     depot = Task("vehicles[0]", 0, "", _degrees(vehicles[0], "start", "vehicles[0]"), vehicles[0].get("start_index", 0))
     tour = Tour(
         drivers,
         depot,
         float(vehicles[0].get("time_window", (0, 0))[0]),
-        tuple(read(content[kind])),
+        tuple(_tasks(content[kind], kind)),
         _streets(content, vehicles[0].get("profile", "car")),
     )
     _refuse_wrong(tour, vehicles)
@@ -188,21 +187,17 @@ def _driver(vehicle: Mapping[str, Any], where: str, first: Mapping[str, Any]) ->
     return Driver(where, vehicle["id"], _amount(vehicle, "capacity", where), float(closes))
 
 
-def _jobs(jobs: Sequence[Mapping[str, Any]]) -> Iterator[Task]:
-    for index, job in enumerate(jobs):
-        where = f"jobs[{index}]"
-        yield _task(job, where, _amount(job, "delivery", where), job.get("priority", 0))
+def _tasks(entries: Sequence[Mapping[str, Any]], kind: str) -> Iterator[Task]:
+    for index, entry in enumerate(entries):
+        where = f"{kind}[{index}]"
+        if kind == "jobs":
+            yield _task(entry, where, _amount(entry, "delivery", where))
+        else:
+            amount = _amount(entry, "amount", where)
+            yield from (_task(entry[end], f"{where}.{end}", amount) for end in ("pickup", "delivery"))
 
 
-def _shipments(shipments: Sequence[Mapping[str, Any]]) -> Iterator[Task]:
-    for index, shipment in enumerate(shipments):
-        where = f"shipments[{index}]"
-        amount = _amount(shipment, "amount", where)
-        for end in ("pickup", "delivery"):
-            yield _task(shipment[end], f"{where}.{end}", amount, 0)
-
-
-def _task(step: Mapping[str, Any], where: str, amount: int | None, priority: int) -> Task:
+def _task(step: Mapping[str, Any], where: str, amount: int | None) -> Task:
     windows = step.get("time_windows", [(0.0, math.inf)])
     if len(windows) > 1:
         raise ValueError(f"{where}.time_windows has {len(windows)} windows; a stop has one here")
@@ -212,7 +207,7 @@ def _task(step: Mapping[str, Any], where: str, amount: int | None, priority: int
     if index is None:
         raise ValueError(f"{where}.location_index is missing; give its row of the matrix")
     place = _degrees(step, "location", where)
-    service, said = float(step.get("service", 0.0)), step.get("description", "")
+    service, said, priority = float(step.get("service", 0.0)), step.get("description", ""), step.get("priority", 0)
     return Task(where, step["id"], said, place, index, service, (float(earliest), float(latest)), amount, priority)
 
 
