@@ -15,7 +15,7 @@ import numpy as np
 
 from jaxvrp.io.earth import Earth
 from jaxvrp.io.limits import LARGEST
-from jaxvrp.io.schema import Check, anything, list_of, number_from, object_of_only, text, whole_number
+from jaxvrp.io.schema import Check, all_of, anything, list_of, number_from, object_of_only, text, whole_number
 from jaxvrp.io.street_files import StreetTable, streets_of
 from jaxvrp.orders.orders import Point
 
@@ -39,11 +39,13 @@ STEP: dict[str, Check] = {
     "time_windows": list_of(WINDOW, least=1),
     **dict.fromkeys(("setup", "setup_per_type", "service_per_type"), unsaid),
 }
-OF_JOBS = {"delivery": AMOUNT, "priority": whole_number(below=101)}
-JOB = object_of_only({"id": whole_number()}, STEP | OF_JOBS | dict.fromkeys(("skills", "pickup", "amount"), unsaid))
+PRIORITY = whole_number(below=101)
+OF_JOBS = {"delivery": AMOUNT, "priority": PRIORITY, **dict.fromkeys(("skills", "pickup", "amount"), unsaid)}
+JOB = object_of_only({"id": whole_number()}, STEP | OF_JOBS)
 SHIPMENT_STEP = object_of_only({"id": whole_number()}, STEP)
 SHIPMENT = object_of_only(
-    {"pickup": SHIPMENT_STEP, "delivery": SHIPMENT_STEP}, {"skills": unsaid, "priority": unsaid, "amount": AMOUNT}
+    {"pickup": SHIPMENT_STEP, "delivery": SHIPMENT_STEP},
+    {"skills": unsaid, "priority": all_of(PRIORITY, unsaid), "amount": AMOUNT},
 )
 VEHICLE = object_of_only(
     {"id": whole_number()},
