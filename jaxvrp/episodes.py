@@ -16,6 +16,10 @@ from jaxvrp.actor import Actor, Carry
 from jaxvrp.environment import Environment, Instance, State, TimeStep, arrive, unpaid_timestep
 from jaxvrp.spaces import ByRole
 
+Record = Callable[[ByRole, State, TimeStep], Any]
+"""Makes the record of a step from an actor's actions (also those of finished episodes), the next states and the next
+timesteps, all `[E, ...]`."""
+
 
 class Episode(struct.PyTreeNode):
     """One episode, with all that is known of it: what is handed on to whoever shows it, measures it or plans by it.
@@ -78,40 +82,25 @@ def play_episodes(env: Environment, actor: Actor, instances: Instance, key: jax.
 
 
 def record_episodes(
-    env: Environment,
-    actor: Actor,
-    instances: Instance,
-    key: jax.Array,
-    record: Callable[[ByRole, State, TimeStep], Any],
+    env: Environment, actor: Actor, instances: Instance, key: jax.Array, record: Record
 ) -> tuple[State, Any]:
     """Play every instance (leading axis `[E]`) for `max_episode_steps` steps; finished episodes stay as they are.
-
-    `record` makes the record of a step from the actor's actions (also those of finished episodes), the next states and
-    the next timesteps, all `[E, ...]`.
 
     Returns:
         The last states `[E, ...]`, and the records with a leading axis `[max_episode_steps]`.
     """
-
-    _, last, records = _recorded(env, actor, instances, key, record)
+    last, records = _recorded(env, actor, _begin(env, actor, instances), key, record)
     return last.state, records
 
 
-def _recorded(
-    env: Environment,
-    actor: Actor,
-    instances: Instance,
-    key: jax.Array,
-    record: Callable[[ByRole, State, TimeStep], Any],
-) -> tuple[_Play, _Play, Any]:
-    """The beginning of episodes and their end, `[E, ...]`, and the records of `record_episodes`."""
+def _recorded(env: Environment, actor: Actor, start: _Play, key: jax.Array, record: Record) -> tuple[_Play, Any]:
+    """The end of episodes that begin with `start`, and the records of `record_episodes`."""
 
     def advance(play: _Play, key: jax.Array) -> tuple[_Play, Any]:
         play, action = _advance(env, actor, play, key)
         return play, record(action, play.state, play.timestep)
 
-    start = _begin(env, actor, instances)
-    return start, *jax.lax.scan(advance, start, jax.random.split(key, env.max_episode_steps))
+    return jax.lax.scan(advance, start, jax.random.split(key, env.max_episode_steps))
 
 
 def record_episode(env: Environment, actor: Actor, instance: Instance, key: jax.Array) -> Episode:
@@ -130,7 +119,8 @@ def record_rows(
     def kept(tree: Any) -> Any:
         return jax.tree.map(lambda leaf: leaf[rows], tree)
 
-    start, _, steps = _recorded(env, actor, instances, key, lambda *step: kept(step))
+    start = _begin(env, actor, instances)
+    _, steps = _recorded(env, actor, start, key, lambda *step: kept(step))
     return _from_steps(env, kept(instances), kept((start.state, start.timestep)), steps)
 
 
