@@ -304,9 +304,11 @@ class Head(Memoryless):
     size: int
     num_heads: int
 
-    def decoder(self, kinds: tuple[EntityKind, ...]) -> Decoder:
-        """Of entities of these kinds, as many as they count."""
-        return Decoder(kinds, self.head_size, self.head_gain, self.pointers, self.size, self.num_heads, name="decoder")
+    def decoded(self, kinds: tuple[EntityKind, ...], *inputs: jax.Array | None) -> jax.Array:
+        """What the decoder of entities of these kinds makes of its inputs."""
+        head = (self.head_size, self.head_gain, self.pointers)
+        out: jax.Array = Decoder(kinds, *head, self.size, self.num_heads, name="decoder")(*inputs)
+        return out
 
     def places_in(self, context: jax.Array) -> jax.Array:
         """`f32[..., P, 2]`, of a context `f32[..., C]`."""
@@ -337,7 +339,7 @@ class Attention(Head):
             seen, context, more = self._turned(seen, context, kinds)
         situation = Dense(self.size)(context)
         x = Encoder(kinds, self.size, self.num_heads, self.num_layers, name="encoder")(seen, more, situation)
-        out = self.decoder(kinds)(x, situation[:, None], seen.present, None)
+        out = self.decoded(kinds, x, situation[:, None], seen.present, None)
         if chosen and self.pointers:
             out = spread(out, chosen, self.pointers, self.kinds)
         return out.reshape(*inputs.context.shape[:-1], -1), carry
@@ -406,7 +408,7 @@ class Pointing(Head):
         if seen.where is not None and self.places:
             between = pairs(self.places_in(context), seen.where, seen.present)
         situation = nn.relu(Dense(self.size)(context))
-        out = self.decoder(self.kinds)(x, situation, seen.present, between)
+        out = self.decoded(self.kinds, x, situation, seen.present, between)
         return out.reshape(*inputs.context.shape[:-1], -1), carry
 
 
