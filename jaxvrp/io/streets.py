@@ -104,7 +104,7 @@ def closed_streets(time: ArrayLike | None, distance: ArrayLike | None, size: int
     if shortened:
         said = f"travel_time: {shortened} of {size * size - size} ways are quicker by way of other locations"
         warnings.warn(f"{said}; these are driven", stacklevel=4)
-    return dict(zip(given, matrices, strict=False))
+    return {name: matrix for name, matrix in zip(given, matrices, strict=False) if matrix is not None}
 
 
 def check_streets(time: np.ndarray | None, distance: np.ndarray | None, size: int) -> None:
