@@ -304,7 +304,7 @@ class Head(Memoryless):
     size: int
     num_heads: int
 
-    def decoded(self, kinds: tuple[EntityKind, ...], *inputs: jax.Array | None) -> jax.Array:
+    def decoded(self, kinds: tuple[EntityKind, ...], *inputs: Any) -> jax.Array:
         """What the decoder of entities of these kinds makes of its inputs."""
         head = (self.head_size, self.head_gain, self.pointers)
         out: jax.Array = Decoder(kinds, *head, self.size, self.num_heads, name="decoder")(*inputs)
