@@ -51,8 +51,8 @@ class Seen(struct.PyTreeNode):
     @classmethod
     def in_state(cls, env: Environment, state: Any) -> Seen:
         """What the agents see in one state."""
-        static, entities = env.static_entities(state), env.entities(state)
-        return cls(env.observation(state), env.global_observation(state), static, entities, env.valid(state))
+        observation, whole = env.observation(state), env.global_observation(state)
+        return cls(observation, whole, env.static_entities(state), env.entities(state), env.valid(state))
 
     def input(self, role: str) -> Inputs:
         """What the networks of a role read."""
