@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -119,11 +120,12 @@ class Cast:
         """A drone is on board but from the launch of a flight until it meets the truck."""
         truck = self.index(TRUCK, part.tour)
         hosts: list[tuple[float, int | None]] = [(self.span[0], truck)]
-        ends = {(wait.vehicle, wait.tour, wait.since): wait.until for wait in self.ways.waits}
+        waits = [wait for wait in self.ways.waits if (wait.vehicle, wait.tour) == (part.vehicle, part.tour)]
         flights = [leg for leg in legs if leg.vehicle == part.vehicle]
         for out, back in zip(flights[::2], flights[1::2], strict=False):
-            meets = ends.get((part.vehicle, part.tour, back.arrive), back.arrive)
-            hosts += [(out.leave, None), (meets, truck)]
+            # Both times are sums of the same ways, in another order.
+            meets = [wait.until for wait in waits if math.isclose(wait.since, back.arrive, rel_tol=1e-9)]
+            hosts += [(out.leave, None), (max([back.arrive, *meets]), truck)]
         return tuple(hosts)
 
     def _carries(self, part: Part, legs: list[Leg]) -> tuple[tuple[float, bool], ...]:

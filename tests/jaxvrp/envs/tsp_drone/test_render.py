@@ -92,6 +92,15 @@ def test_a_drone_on_board_is_where_the_truck_is(instance):
     assert story.verdict == "not feasible: unserved 2 (first: node 3)"
 
 
+def test_a_drone_that_waits_for_the_truck_is_not_on_board():
+    """Also where it is back at 2.02, which is 2.0200000000000005 by another sum."""
+    instance = make_instance([[0, 0], [0.8, 0], [0.6, 0], [0.5, 0]], drone_pace=0.3, launch_time=0.1, recovery_time=0.2)
+    plan = [Operation(0, 0, 1), Operation(0, 0, 2), Operation(0, 0, 1, (3,))]
+    wait, drone = solution_report(instance, plan).ways.waits[-1], story_of_plan(instance, plan).vehicles[1]
+    assert (wait.vehicle, wait.since, wait.until) == (DRONE, pytest.approx(2.02), pytest.approx(2.54))
+    assert [held(drone.hosts, time)[1] for time in (1.4, 1.6, 2.1, 2.5, wait.until)] == [0, None, None, None, 0]
+
+
 def test_episodes_are_the_plans_that_were_played(episode, instance):
     _, states = episode
     assert states.done[-1] and operations_of(states) == PLAN
