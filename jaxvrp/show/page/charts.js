@@ -13,7 +13,8 @@ function sharedScale(name, values) {
 
 /**
  * A chart over time: `paint(svg, width, x)` draws it, x(time) being pixels; `note(time)` is its reading.
- * `height()` in pixels, `range` [first, last] time, `seek(time)` when it is clicked or dragged, `unit` of times, `legend`
+ * `height()` in pixels, `range` [first, last] time, `seek(time)` when it is clicked or dragged, `unit` of times, or the
+ * clock [minutes after midnight at time 0, minutes of a unit], `legend`
  * [[mark, text]] with a mark for `swatch`.
  */
 function chart({ title, height, range, paint, note, seek, unit = "", left = 40, right = 10, legend = [] }) {
@@ -93,26 +94,36 @@ function swatch(
 
 function timeAxis(svg, x, range, tall, unit) {
   const width = x(range[1]) - x(range[0]);
-  const isClock = typeof unit === "function";
-  const ticks = niceTicks(range, clamp(Math.floor(width / 75), 2, 8), isClock ? HOURS : undefined);
-  ticks.forEach((tick, at) => {
+  for (const [tick, text] of axisTicks(range, clamp(Math.floor(width / 75), 2, 8), unit)) {
     const place = px(x(tick));
-    const text = isClock ? unit(tick) : `${shown(tick)}${at === ticks.length - 1 ? unit : ""}`;
     draw("line", { class: "axis", x1: place, x2: place, y1: tall - 16, y2: tall - 12 }, svg);
-    draw("text", { class: "tiny", x: place, y: tall - 2, "text-anchor": "middle" }, svg, text);
-  });
+    // A long text at the right end stays within the card.
+    const middle = px(Math.min(x(tick), x(range[1]) + 20 - 2.8 * text.length));
+    draw("text", { class: "tiny", x: middle, y: tall - 2, "text-anchor": "middle" }, svg, text);
+  }
   draw("line", { class: "axis", x1: px(x(range[0])), x2: px(x(range[1])), y1: tall - 16, y2: tall - 16 }, svg);
 }
 
+/** [time, words] at round numbers with their unit, or at round times of the clock that a unit may be. */
+function axisTicks(range, count, unit) {
+  if (typeof unit === "string") {
+    const ticks = niceTicks(range, count);
+    return ticks.map((tick, at) => [tick, `${shown(tick)}${at === ticks.length - 1 ? unit : ""}`]);
+  }
+  const [start, minutes] = unit;
+  const ends = range.map((time) => start + time * minutes);
+  return niceTicks(ends, count, HOURS).map((minute) => [(minute - start) / minutes, clockWords(minute)]);
+}
+
 /** Minutes between two times of an axis. */
-const HOURS = [5, 10, 15, 30, 60, 120, 180, 360, 720, 1440];
+const HOURS = [1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440];
 
 /** Round numbers within a range, about `count` of them; `sizes`: the steps between them that may be. */
 function niceTicks([low, high], count, sizes) {
   const rough = (high - low) / count || 1;
   const power = 10 ** Math.floor(Math.log10(rough));
   const round = sizes ?? [1, 2, 5, 10].map((times) => times * power);
-  const step = round.find((size) => size >= rough) ?? round.at(-1);
+  const step = round.find((size) => size >= rough) ?? round.at(-1) * Math.ceil(rough / round.at(-1));
   const ticks = [];
   for (let tick = Math.ceil(low / step) * step; tick <= high + 1e-9 * step; tick += step)
     ticks.push(Number(tick.toPrecision(12)));

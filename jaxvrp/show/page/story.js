@@ -125,7 +125,7 @@ function storyTiming({ span, clocks, vehicles, units, words }) {
     clockAt,
     stateAt,
     moment,
-    unit: clockTime ?? unit,
+    unit: units.clock ?? unit,
     last,
     end,
     played,
@@ -179,7 +179,8 @@ function turnsApart(vehicle, trifle) {
     levels: paired(vehicle.levels, spread(vehicle.levels)),
     notes: paired(vehicle.notes, spread(vehicle.notes)),
     aims: vehicle.aims.map((aim, at) => ({ ...aim, time: aimTimes[at] })),
-    activities: activities.filter(({ begin, end }) => end > begin),
+    // The last one may take no time: it says what a vehicle does in the end.
+    activities: activities.filter((activity, at) => activity.end > activity.begin || at === activities.length - 1),
     timeAt(time, [x, y]) {
       const at = track.findIndex(([when, place]) => when === time && place[0] === x && place[1] === y);
       return at < 0 ? time : trackTimes[at];

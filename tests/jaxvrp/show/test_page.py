@@ -270,6 +270,37 @@ def test_a_vehicle_that_is_nowhere_is_left_out(browser, tmp_path):
     assert ask(browser, seen) == ["visible", "visible", "hidden"]
 
 
+def test_in_the_end_a_vehicle_does_what_it_begins_there(browser, tmp_path):
+    episode = episode_of(FLEET, ("truck", "drone", "drone"))
+    last = (
+        {"begin": 6, "end": 10, "name": "returns", "words": "returning"},
+        {"begin": 10, "end": 10, "name": "aboard", "words": "on board"},
+    )
+    episode["story"]["vehicles"][1]["activities"] += last
+    show.write_page(episode, tmp_path / "back.html")
+    for at, words in ((9, "returning"), (10, "on board")):
+        open_page(browser, tmp_path / "back.html", at=f"#{at}")
+        assert ask(browser, TEXTS, ".agent i")[1] == words
+
+
+@pytest.mark.parametrize(
+    ("end", "minutes", "words"),
+    [
+        (28800, 1 / 60, ["10:00", "12:00", "14:00", "16:00"]),
+        (8, 60, ["10:00", "12:00", "14:00", "16:00"]),
+        (480, 1, ["10:00", "12:00", "14:00", "16:00"]),
+        (3, 1, ["08:10", "08:11", "08:12", "08:13"]),
+        (30000, 1, ["00:00 +5", "00:00 +10", "00:00 +15", "00:00 +20"]),
+    ],
+)
+def test_axes_have_round_times_of_the_clock_whatever_its_unit(browser, tmp_path, end, minutes, words):
+    show.write_page(episode_of(FLEET, ("truck", "drone", "drone")), tmp_path / "page.html")
+    open_page(browser, tmp_path / "page.html")
+    found = ask(browser, "return axisTicks([0, arguments[0]], 5, [490, arguments[1]])", end, minutes)
+    assert [text for _, text in found] == words
+    assert all((490 + time * minutes) % 1 == pytest.approx(0, abs=1e-9) for time, _ in found)
+
+
 def standing_of(standings, time):
     """How it stands with a place; before its first entry as that says."""
     entries = [(each.time, each.name) for each in standings]
