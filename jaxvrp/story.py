@@ -78,6 +78,10 @@ class Units:
             return Clock(self.clock[0]).shown(time * self.clock[1])
         return f"step {number(time)}" if self.time == "step" else self.duration(time)
 
+    def brief(self, time: float) -> str:
+        """A moment without its unit: a clock time, or a number."""
+        return self.moment(time) if self.clock else number(time)
+
     def duration(self, time: float) -> str:
         """A stretch of time."""
         if self.time == "step":

@@ -92,10 +92,11 @@ class Scene:
     def _words(self, time: float) -> str:
         """The clock, with digits that keep their place, and how many have been served."""
         names = [standing_at(place, time).name for place in self.goals]
-        unit, shortfall = self.story.units.time, self.story.shortfall.lower()
-        digits = 0 if unit == "step" else 1
+        units, shortfall = self.story.units, self.story.shortfall.lower()
+        digits = 0 if units.time == "step" else 1
         clock = f"{time:{len(f'{self.end:.{digits}f}')}.{digits}f}"
-        parts = [f"step {clock}" if unit == "step" else f"time {clock} {unit}".rstrip()]
+        counted = f"step {clock}" if units.time == "step" else f"time {clock} {units.time}".rstrip()
+        parts = [units.moment(time) if units.clock else counted]
         parts.append(f"served {sum(name in ('served', 'late') for name in names)} of {len(names)}")
         lost = [standing_at(place, time).name for place in self.starts].count("lost")
         parts += [f"{count} {words}" for count, words in ((names.count("late"), "late"), (lost, shortfall)) if count]

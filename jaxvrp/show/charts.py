@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
-from jaxvrp.io.messages import cut, number
+from jaxvrp.io.messages import cut
 from jaxvrp.show.looks import SHADES, Looks
 from jaxvrp.show.palette import EDGE, FRAME, GRID, INK, LOST, NOTE, PALE, series_look, text_colour
 from jaxvrp.show.paper import legend_entry, legible, outline, points_high
@@ -15,6 +16,9 @@ from jaxvrp.story import Bar, Chart, Counts, Dot, Levels, Lines, Row, Rows, Stor
 
 LANE = 0.42
 """Half the height of a lane, by the distance of lanes."""
+
+ROUND = (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440)
+"""Minutes between two times of an axis, where these are of the clock."""
 
 
 def height_of(chart: Chart) -> tuple[float, float]:
@@ -52,16 +56,30 @@ def paint(story: Story, chart: Chart, axes: Any, *, is_last: bool = True) -> Non
 def _time_axis(story: Story, axes: Any, first: float, last: float, *, is_last: bool) -> None:
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+    units = story.units
     room = 0.015 * max(last - first, 1e-6)
     axes.set_xlim(first - room, max(last, first + 1e-6) + room)
     width = axes.get_window_extent().width / axes.figure.dpi
-    most = int(np.clip(9 * width / len(f"{last:.0f}"), 2, 8))
-    axes.xaxis.set_major_locator(MaxNLocator(most, steps=[1, 2, 5, 10], integer=story.units.time == "step"))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda time, _: f"{time:.12g}"))
+    most = int(np.clip(9 * width / len(units.brief(round(last))), 2, 8))
+    if units.clock:
+        times = _clock_times(units.clock, first, last, most)
+        axes.set_xticks(times, [units.brief(time) for time in times])
+    else:
+        axes.xaxis.set_major_locator(MaxNLocator(most, steps=[1, 2, 5, 10], integer=units.time == "step"))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda time, _: f"{time:.12g}"))
     axes.grid(axis="x", color=GRID, linewidth=0.8)
     axes.set_axisbelow(True)
     if is_last:
-        axes.set_xlabel(story.units.time or "time", fontsize=8, labelpad=1, color=INK)
+        axes.set_xlabel("time" if units.clock else units.time or "time", fontsize=8, labelpad=1, color=INK)
+
+
+def _clock_times(clock: tuple[float, float], first: float, last: float, most: int) -> list[float]:
+    """Times at which the clock, as of `Units`, is round, `most` of them or one more."""
+    start, minutes = clock
+    begin, end = start + first * minutes, start + last * minutes
+    rough = (end - begin) / most
+    step = next((step for step in ROUND if step >= rough), ROUND[-1] * math.ceil(rough / ROUND[-1]))
+    return [(step * at - start) / minutes for at in range(math.ceil(begin / step), math.floor(end / step) + 1)]
 
 
 def _name_lanes(axes: Any, places: list[float], names: list[str], colours: list[str], font: float) -> None:
@@ -137,7 +155,8 @@ def _write_words(looks: Looks, axes: Any, at: int, row: Row, font: float) -> Non
     words, colour = row.note, LOST
     if not story.by_vehicle and row.dots and (vehicle := row.dots[-1].vehicle) is not None:
         note = f" ({row.note})" if row.note else ""
-        words, colour = f"{story.vehicles[vehicle].name} @ {number(row.dots[-1].time)}{note}", looks.colour(vehicle)
+        time = story.units.brief(row.dots[-1].time)
+        words, colour = f"{story.vehicles[vehicle].name} @ {time}{note}", looks.colour(vehicle)
     starts = [dot.time for dot in row.dots] + [bar.begin for bar in row.bars if bar.look in ("delay", "wait")]
     fits = max(starts, default=first) <= first + 0.66 * (last - first)
     mark = max(starts, default=first) if fits else min(starts)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxvrp.io.messages import cut, number
+from jaxvrp.io.messages import cut
 from jaxvrp.show.looks import SHAPES, Looks, Mark
 from jaxvrp.show.palette import EDGE, FAINT, FRAME, GRID, GROUND, INK, LOST, NOTE, text_colour
 from jaxvrp.show.paper import centred, inches_square, legend_entry, legible, outline, place_labels, scale_bar
@@ -212,7 +212,7 @@ class RouteMap:
             return label
         is_brief = len(requests_of(self.story, "drop-off")) > FEW
         name = "" if is_brief or served.vehicle is None else self.story.vehicles[served.vehicle].name
-        service = f"{name} @ {number(served.time)}".strip()
+        service = f"{name} @ {self.story.units.brief(served.time)}".strip()
         return label if label and is_brief else ": ".join(filter(None, [label, service]))
 
 

@@ -216,6 +216,20 @@ def test_clocks_are_written_in_full():
     assert all(len(tick) == 10 and tick.isdecimal() for tick in ticks) and len(ticks) > 1
 
 
+def test_where_a_day_has_a_clock_pictures_have_its_times():
+    """Half an hour is a unit of this clock, which begins at 23:10."""
+    story = dataclasses.replace(FLIGHTS, units=Units("half an hour", "km", (23 * 60 + 10.0, 30.0)))
+    axes = draw_chart(story, 1)
+    assert [text.get_text() for text in axes.texts][:2] == ["drone_0 @ 01:10 +1", "drone_1 @ 02:40 +1 (2 late)"]
+    times = [(tick, text.get_text()) for tick, text in zip(axes.get_xticks(), axes.get_xticklabels(), strict=True)]
+    assert len(times) > 2 and all(words == story.units.moment(tick) and ":00" in words for tick, words in times)
+    assert axes.get_xlabel() == "time"
+    assert {"drone_0 @ 01:10 +1", "drone_1 @ 02:40 +1"} <= {text.get_text() for text in draw_map(story).texts}
+    scene = animation.Scene(story)
+    scene.frame(7.0)
+    assert scene.headline.get_text() == "02:40 +1   |   served 2 of 3   |   1 late"
+
+
 def test_an_unknown_chart_is_one_line():
     with pytest.raises(
         ValueError, match=r"^there is no chart 'loads'; this episode has 'battery', 'customers: .*', by num"
