@@ -163,7 +163,7 @@ def _stops(named: NamedDay, day: DrivenDay) -> list[dict[str, Any]]:
                     "request": named.requests[stop.request],
                     "departs": named.moment(stop.departs),
                     "begin": named.moment(stop.start),
-                    "load": load,
+                    "load": load if named.scale == 1 else load / named.scale,
                 }
             )
     return rows

@@ -25,7 +25,7 @@ class Why(Kind):
     ALLOWED = ""
     DAY_OVER = "no request is left"
     MISSING = "no such vehicle"
-    TOO_LARGE = "load {amount} above its capacity"
+    TOO_LARGE = "load {load} above its capacity"
     PLAN_FULL = "plan full: {amount} stops"
     CAPACITY = "no room then"
     TRIP = "trip too long"
@@ -37,11 +37,13 @@ class Why(Kind):
     BUSY = "busy for {amount} min"
 
 
-def reasons_of(env: Dispatch, name_of: Callable[[int], str] = "request {}".format) -> Reasons:
-    """The reasons of an environment; `name_of` is of requests, by their numbers."""
+def reasons_of(
+    env: Dispatch, name_of: Callable[[int], str] = "request {}".format, words_of_load: Callable[[float], str] = number
+) -> Reasons:
+    """The reasons of an environment; `name_of` is of requests, by their numbers, `words_of_load` of units of load."""
 
     def fill(amount: float, other: int) -> dict[str, str]:
-        return {"amount": number(amount), "other": name_of(other)}
+        return {"amount": number(amount), "load": words_of_load(amount), "other": name_of(other)}
 
     return Reasons([why.words for why in Why], lambda state: explain(env, state), fill)
 

@@ -67,11 +67,6 @@ class _Source:
         """Units of load in a unit of the file."""
         return self.named.scale if self.named else 1.0
 
-    @property
-    def unit(self) -> str:
-        """Of loads in the file; "" if it says none."""
-        return self.named.unit if self.named and self.named.addresses else ""
-
     def request(self, number: int) -> str:
         """The name of a request."""
         return _request_name(self.named, number)
@@ -120,6 +115,16 @@ class _Source:
 def _request_name(named: NamedDay | None, number: int) -> str:
     """The name of a request; reasons that name none ask for that of number 0 on a day without any."""
     return named.requests[number] if named and number < len(named.requests) else f"request {number}"
+
+
+def _unit(named: NamedDay | None) -> str:
+    """Of loads in the file; "" if it says none."""
+    return named.unit if named and named.addresses else ""
+
+
+def _load_words(named: NamedDay | None, load: float) -> str:
+    """A load in words, in the unit of its file."""
+    return f"{load / (named.scale if named else 1.0):.10g} {_unit(named)}".rstrip()
 
 
 def story_of(episode: Episode, problem: NamedDay | None = None) -> Story:
@@ -176,7 +181,7 @@ def _source(episode: Episode, named: NamedDay | None) -> _Source:
     is_planned = isinstance(episode.states, PlannedDay)
     if isinstance(episode.states, PlannedDay):
         episode = episode.replace(states=episode.states.states)
-    reasons = reasons_of(env, functools.partial(_request_name, named))
+    reasons = reasons_of(env, functools.partial(_request_name, named), functools.partial(_load_words, named))
     causes = causes_of(reasons, episode)
     return _Source(env, named, day, episode.states, is_planned, reasons, causes, whys_of(reasons, episode, causes))
 
@@ -225,14 +230,9 @@ def _end(source: _Source, request: int, stop: Stop | None, *, is_pickup: bool) -
         kind="pickup" if is_pickup else "drop-off",
         position=source.place(getattr(day, end)[request]),
         standings=(Standing(min(source.span[0], arrival), "hidden"), *standings),
-        note=f"at {source.said(arrival)}, load {_load(source, request)}, deadlines {deadlines}",
+        note=f"at {source.said(arrival)}, load {_load_words(source.named, day.load[request])}, deadlines {deadlines}",
         deadline=source.time(deadline) if np.isfinite(deadline) else None,
     )
-
-
-def _load(source: _Source, request: int) -> str:
-    """The load of a request, in the unit of its file."""
-    return f"{source.day.instance.load[request] / source.scale:g} {source.unit}".rstrip()
 
 
 def _vehicle(source: _Source, v: int) -> Vehicle:
@@ -245,7 +245,7 @@ def _vehicle(source: _Source, v: int) -> Vehicle:
         track=tuple((source.time(time), source.place(place)) for time, place in track.points),
         levels=tuple((source.time(time), load / source.scale) for time, load in track.loads),
         capacity=float(day.instance.capacity[v]) / source.scale,
-        level_name=f"load in {source.unit}" if source.unit else "load",
+        level_name=f"load in {unit}" if (unit := _unit(source.named)) else "load",
         activities=tuple(_activities(source, v)),
         notes=()
         if source.is_planned

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import jaxvrp
-from jaxvrp import registry
+from jaxvrp import registry, show
 from jaxvrp.episodes import record_rows
 from jaxvrp.io.clock import Clock, is_time
 from jaxvrp.io.earth import FLATTENING, RADIUS, Earth
@@ -353,6 +353,28 @@ def test_distances_on_the_plane_are_those_on_the_ground(latitude, longitude, acr
         true = geodesic(places[at], places[at + 1])
         assert abs(np.linalg.norm(flat[at] - flat[at + 1]) / true - 1) < error
         assert np.abs(np.array(earth.degrees(flat[at])) - places[at]).max() < 1e-6
+
+
+@pytest.mark.filterwarnings("ignore:.*no vehicle can ever serve")
+def test_loads_are_told_in_kilograms_whatever_units_a_day_counts_them_in(files):
+    """Tenths of them here; 7.3 kg are 2.3 kg above what a drone carries."""
+    table = PLAIN.replace(",4\n", ",7.3\n") + "c,48.11,11.51,,,1900\n"
+    problems = registry.problems_of(jaxvrp.make("dispatch"))
+    day, _ = problems.of_case(case(*files(table)))
+    assert day.scale == 10
+    env = jaxvrp.make("dispatch", **problems.parameters(day, None))
+    player = registry.players_of(env).baselines["accept"](env)
+    rows = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], problems.instance(day, env))
+    episode = jax.device_get(record_rows(env, player, rows, jax.random.key(0), 0))
+    delivered = {visit["name"]: visit["load"] for visit in problems.plan(day, episode)["visits"]}
+    assert (delivered["a"], delivered["b"]) == (2.5, 7.3)
+    assert {stop["request"]: stop["load"] for stop in problems.plan(day, episode)["stops"]}["b"] == 0.0
+    aboard = [stop["load"] for stop in problems.plan(day, episode)["stops"]]
+    assert set(aboard) <= {0.0, 2.5, 7.3}
+    story = show.story_of(episode, day)
+    notes = [words for vehicle in story.vehicles for _, words in vehicle.notes]
+    assert "no: load 2.3 kg above its capacity" in notes and "no: load 1100 kg above its capacity" in notes
+    assert story.lost == (("c", "no vehicle could take it: 5 x load 1100 kg above its capacity or more"),)
 
 
 @pytest.mark.parametrize("name", ["dispatch", "truck_drone"])
