@@ -36,18 +36,19 @@ def plan_sheets(plan: Mapping[str, Any], table: str, vehicle: str) -> list[Sheet
     """
     entries = plan.get(table, ())
     first = entries[0] if entries else {}
-    columns = tuple(name for name in first if name != vehicle and any(_shown(each[name]) for each in entries))
+    columns = tuple(name for name in first if name != vehicle and any(words_of(each[name]) for each in entries))
     routes = plan.get("routes", ()) if vehicle else ()
     names = routes if isinstance(routes, Mapping) else range(len(routes))
     sheets = []
     for name in dict.fromkeys([*names, *(each.get(vehicle, table) for each in entries)]):
         rows = [each for each in entries if each.get(vehicle, table) == name]
         title = str(name) if not vehicle or isinstance(name, str) else f"{vehicle} {name}"
-        sheets.append(Sheet(title, "", columns, tuple(tuple(_shown(each[key]) for key in columns) for each in rows)))
+        sheets.append(Sheet(title, "", columns, tuple(tuple(words_of(each[key]) for key in columns) for each in rows)))
     return sheets
 
 
-def _shown(value: Any) -> str:
+def words_of(value: Any) -> str:
+    """An entry of a table for people; "" for what is not there, or not so."""
     if isinstance(value, bool):
         return "yes" if value else ""
     if isinstance(value, float):

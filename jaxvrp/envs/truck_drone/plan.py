@@ -21,7 +21,7 @@ from jaxvrp.envs.truck_drone.problem.instance import Instance
 from jaxvrp.envs.truck_drone.problem.orders import CaseMap, map_of_case, visits_of
 from jaxvrp.envs.truck_drone.world import CRASHED, ONBOARD
 from jaxvrp.episodes import Episode
-from jaxvrp.io.plan_files import Sheet
+from jaxvrp.io.plan_files import Sheet, words_of
 from jaxvrp.orders.orders import Case
 from jaxvrp.orders.visits import in_json, sheets_to_drive_by
 from jaxvrp.players import Searched
@@ -52,21 +52,22 @@ def sheets_of(fleet_map: FleetMap, plan: Mapping[str, Any]) -> list[Sheet]:
     time, further = unit("time", ""), _further(plan)
     package, added = f"package{unit('demand', '')}", (key.replace("_", " ") for key in further)
     columns = (f"from{time}", f"to{time}", "what", "where", package, "battery", f"late{time}", *added)
-    demands = dict(zip(fleet_map.names("customers"), (each.demand for each in fleet_map.customers), strict=True))
+    packages = (words_of(each.demand) for each in fleet_map.customers)
+    demands = dict(zip(fleet_map.names("customers"), packages, strict=True))
     loads = {}
     for sortie in plan["sorties"]:
         names = [each["customer"] for each in sortie["deliveries"]]
-        loads[sortie["drone"], sortie["launch"]["time"]] = ", ".join(f"{demands[name]:g} for {name}" for name in names)
+        loads[sortie["drone"], sortie["launch"]["time"]] = ", ".join(f"{demands[name]} for {name}" for name in names)
 
     def row(event: Plan, activity: str) -> tuple[str, ...]:
         package = loads.get((event["who"], event["start"]), "") if event["what"] == "launch" else ""
         if event["what"] == "deliver":
-            package = f"{demands[event['customer']]:g}"
+            package = demands[event["customer"]]
         battery = "" if event["battery"] is None else f"{event['battery']:.0%}"
         moments = event["start"], event["end"]
-        times = [f"{each:g}" if fleet_map.start is None else fleet_map.said(each) for each in moments]
-        late = f"{event['late']:g}" if event["late"] else ""
-        more = ("" if value is None else f"{value:g}" for value in map(event.get, further))
+        times = [words_of(each) if fleet_map.start is None else fleet_map.said(each) for each in moments]
+        late = words_of(event["late"] or None)
+        more = (words_of(value) for value in map(event.get, further))
         return (*times, activity, event["where"], package, battery, late, *more)
 
     sheets = []

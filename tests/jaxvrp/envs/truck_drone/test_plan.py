@@ -180,6 +180,20 @@ def test_the_sheets_say_who_does_what_when_where_and_with_what(play):
     ]
 
 
+def test_the_sheets_have_all_digits_of_a_clock_that_is_far_from_0(play):
+    """Of Unix time, and of loads in grams; formerly 1.7e+09 and 1.2e+06."""
+    begin = 1_700_000_000
+    house = {**SMALL["customers"][0], "window": [begin, begin + 30], "demand": 1234567}
+    scale = {**SMALL["scale"], "demand": 1234567}
+    fleet_map = parse_map({**SMALL, "scale": scale, "horizon": begin + 40, "customers": [house]})
+    plan = play(fleet_map, [*TO_NORTH, *[(STAY, DELIVER)] * 4, (STAY, RETURN), (STAY, HOVER)])
+    van, red = PROBLEMS.sheets(fleet_map, plan)
+    assert ("1700000005", "1700000005", "launch red", "north", "1234567 for house", "100%") in [
+        row[:6] for row in van.rows
+    ]
+    assert [row[4] for row in red.rows if row[2] == "deliver"] == ["1234567"]
+
+
 @pytest.fixture(scope="module")
 def island():
     """The plan of the dispatcher on the island, and what it was made from."""
