@@ -13,7 +13,7 @@ from jaxvrp.show.figure import DPI, SEPARATOR, draw_story, headline_of, lay_out
 from jaxvrp.show.files import AnimatedFigure, write_drawn, write_gif
 from jaxvrp.show.looks import SHADES, Looks
 from jaxvrp.show.palette import EDGE, FAINT, GROUND, INK, LATE, LOST, ON_TIME, PALE, WAITING, shared_palette
-from jaxvrp.show.paper import centred
+from jaxvrp.show.paper import centred, without_math
 from jaxvrp.show.route_map import RouteMap, end_of, requests_of, standing_at, truck_marker
 from jaxvrp.story import Story, held
 
@@ -77,7 +77,7 @@ class Scene:
         covers = [axes.axvspan(0, 1, facecolor="white", alpha=0.86, zorder=8) for axes in picture.charts]
         self.covers = list(zip(covers, picture.charts, strict=True))
         artists = itertools.chain.from_iterable(part.artists for part in self.parts)
-        self.animated = AnimatedFigure(picture.figure, [*artists, *covers, self.headline])
+        self.animated = AnimatedFigure(without_math(picture.figure), [*artists, *covers, self.headline])
 
     def frame(self, time: float) -> np.ndarray:
         """`u8[height, width, 3]`."""

@@ -52,7 +52,7 @@ def draw_story(story: Story, *, fig: Any = None) -> Any:
     picture = lay_out(story, fig=fig)
     if picture.map:
         _draw_end(picture.map)
-    return picture.figure
+    return paper.without_math(picture.figure)
 
 
 def draw_map(story: Story, *, legend: bool = True, ax: Any = None) -> Any:
@@ -63,7 +63,7 @@ def draw_map(story: Story, *, legend: bool = True, ax: Any = None) -> Any:
     if legend:
         place = {"loc": "upper center", "ncols": 4, "bbox_to_anchor": (0.5, -0.01), "handlelength": 2.2}
         paper.legend(axes, keys_of_map(story), **place)
-    return axes
+    return paper.without_math(axes)
 
 
 def draw_chart(story: Story, chart: int | str = 0, *, legend: bool = True, ax: Any = None) -> Any:
@@ -79,7 +79,7 @@ def draw_chart(story: Story, chart: int | str = 0, *, legend: bool = True, ax: A
     if legend and (keys := charts.keys_of(story, found)):
         below = -0.5 / (paper.points_high(axes) / 72)
         paper.legend(axes, keys, loc="upper left", ncols=3, bbox_to_anchor=(0.0, below))
-    return axes
+    return paper.without_math(axes)
 
 
 def _chart_of(story: Story, chart: int | str) -> Chart:

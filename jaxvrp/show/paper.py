@@ -116,6 +116,15 @@ def centred(fontsize: float, color: Any = "white") -> dict[str, Any]:
     return {"ha": "center", "va": "center_baseline", "fontsize": fontsize, "color": color}
 
 
+def without_math(drawn: Any) -> Any:
+    """A figure, a part of one or axes, in whose texts a `$` is a `$`: names are no formulas."""
+    from matplotlib.text import Text
+
+    for text in drawn.findobj(Text):
+        text.set_parse_math(False)
+    return drawn
+
+
 def outline(width: float = 2.5) -> list[Any]:
     """White around a text, so that it can be read on top of lines."""
     from matplotlib.patheffects import withStroke

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from PIL import Image
 
 from jaxvrp.show import animation, draw_chart, draw_map, draw_story, write_picture
@@ -228,6 +229,22 @@ def test_where_a_day_has_a_clock_pictures_have_its_times():
     scene = animation.Scene(story)
     scene.frame(7.0)
     assert scene.headline.get_text() == "02:40 +1   |   served 2 of 3   |   1 late"
+
+
+@pytest.mark.parametrize("name", ["Shop $5 & $10", "a $\\frac$ b"])
+def test_names_with_dollars_are_no_formulas(name, tmp_path):
+    places = tuple(dataclasses.replace(place, label=name) for place in RIDES.places)
+    vehicles = tuple(dataclasses.replace(vehicle, name=name) for vehicle in RIDES.vehicles)
+    story = dataclasses.replace(RIDES, summary=(("plan", name),), verdict=name, places=places, vehicles=vehicles)
+    for figure in (
+        draw_story(story),
+        draw_map(story).figure,
+        draw_chart(story).figure,
+        animation.Scene(story).animated.figure,
+    ):
+        texts = [text for text in figure.findobj(Text) if name in text.get_text()]
+        assert texts and not any(text.get_parse_math() for text in texts)
+        figure.canvas.draw()
 
 
 def test_an_unknown_chart_is_one_line():
