@@ -216,9 +216,14 @@ def _ride(instance: Instance, v: int, legs: Sequence[Leg], waits: Course) -> Tra
 
     def wait(until: float) -> float:
         """Go where it was meanwhile; the minutes that it drove."""
-        passed = [course[-1], *(point for point in waits if course[-1][0] <= point[0] <= until)]
-        course.extend(passed[1:])
-        return sum(minutes_along(instance, v, a, b) for (_, a), (_, b) in itertools.pairwise(passed))
+        passed, driven = [course[-1], *(point for point in waits if course[-1][0] <= point[0] <= until)], 0.0
+        for (start, here), (end, there) in itertools.pairwise(passed):
+            way = minutes_along(instance, v, here, there)
+            # It was sent where it was at a decision; along streets, where it was free is where it arrived then.
+            turn = (start + way, there) if instance.travel_time is None else (end - way, here)
+            course.extend([turn, (end, there)] if way else [(end, there)])
+            driven += way
+        return driven
 
     for leg in legs:
         assert leg.stop is not None

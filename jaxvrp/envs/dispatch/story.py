@@ -296,8 +296,8 @@ def _aims(source: _Source, v: int) -> Iterator[Aim]:
 def _lanes_chart(source: _Source) -> Rows:
     """A row for each vehicle with its requests, thin from arrival, thick from pickup on; below, the rejected."""
     bars: dict[int, list[Bar]] = {v: [] for v in source.day.vehicles}
-    for request, found in source.day.served.items():
-        server, where = source.index(request), -0.3 * (request % LANES - LANES // 2) / 2
+    for request, where in _lanes(source.day).items():
+        server, found = source.index(request), source.day.served[request]
         times = source.day.instance.arrival[request], found.pickup, found.dropoff
         for look, (begin, end) in zip(("approach", "ride"), itertools.pairwise(map(source.time, times)), strict=True):
             bars[found.vehicle].append(Bar(begin, end, look, server, where, thick=0.0, words=source.request(request)))
@@ -311,6 +311,17 @@ def _lanes_chart(source: _Source) -> Rows:
         (*rows, Row("rejected", dots=rejected)),
         keys=(("approach", "from the request"), ("ride", "from pickup to drop-off"), ("lost", "rejected")),
     )
+
+
+def _lanes(day: DrivenDay) -> dict[int, float]:
+    """Where requests stand in the row of their vehicle: rides at one time beside each other, if there is room."""
+    ends, where = {v: [-np.inf] * LANES for v in day.vehicles}, {}
+    for request, found in sorted(day.served.items(), key=lambda each: each[1].pickup):
+        before = ends[found.vehicle]
+        lane = before.index(min(before))
+        before[lane] = found.dropoff
+        where[request] = 0.15 * (LANES // 2 - lane)
+    return where
 
 
 def _answers_chart(source: _Source) -> Counts:

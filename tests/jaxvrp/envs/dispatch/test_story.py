@@ -1,5 +1,7 @@
 """A day is read off its states, and its story tells it."""
 
+import itertools
+
 import jax
 import numpy as np
 import pytest
@@ -7,7 +9,7 @@ import pytest
 from jaxvrp import show
 from jaxvrp.envs.dispatch.driven_day import driven_day, driven_stops
 from jaxvrp.envs.dispatch.notebook import draw_state
-from jaxvrp.envs.dispatch.story import story_of
+from jaxvrp.envs.dispatch.story import LANES, story_of
 from jaxvrp.episodes import from_states, whole
 from jaxvrp.show.stills import to_pixels
 from jaxvrp.story import held
@@ -54,6 +56,8 @@ def test_tracks_are_as_long_as_the_travel(days):
             times = np.array([time for time, _ in track.points])
             minutes = pace * np.linalg.norm(np.diff([place for _, place in track.points], axis=0), axis=1)
             assert (minutes <= np.diff(times) + 1e-2).all() and (np.diff(times) >= 0).all()
+            if not env.travel_noise:  # it stands still where it has come to
+                np.testing.assert_allclose(minutes[minutes > 0], np.diff(times)[minutes > 0], atol=1e-2)
             travel += minutes.sum()
             loads = [load for _, load in track.loads]
             assert min(loads) == loads[-1] == 0 and max(loads) <= max(
@@ -78,6 +82,12 @@ def test_the_story_tells_every_request(days):
         assert len(served) == len(day.served) * (2 if env.num_zones_each_way else 1) > 0
         assert [len(times) for _, _, times in story.charts[1].series] == [len(day.served), len(day.rejected)]
         assert [row.label for row in story.charts[0].rows] == [*(each.name for each in story.vehicles), "rejected"]
+        for row in story.charts[0].rows:
+            rides = sorted((bar.begin, bar.end, bar.where) for bar in row.bars if bar.look == "ride")
+            aboard = [sum(begin <= start < end for begin, end, _ in rides) for start, _, _ in rides]
+            assert max(aboard, default=0) > LANES or not any(
+                other[2] == ride[2] and other[0] < ride[1] for ride, other in itertools.combinations(rides, 2)
+            )
         assert sum(len(row.bars) for row in story.charts[0].rows) == 2 * len(day.served)
         assert [event.step for event in story.events] == [*range(1, len(day.requests) + 1)]
         assert story.cards[0].steps[-1][0] == "all answered" and len(story.clocks) == len(episode.states.step)
