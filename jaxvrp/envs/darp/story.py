@@ -18,9 +18,11 @@ from jaxvrp.envs.darp.env import ROLE, Darp
 from jaxvrp.envs.darp.plan import report_of
 from jaxvrp.envs.darp.problem.instance import Instance, end_of, name_of
 from jaxvrp.envs.darp.problem.solution import Leg, SolutionReport, solution_report, tolerance_of
+from jaxvrp.envs.darp.problem.vroom import Shipments
 from jaxvrp.envs.darp.reasons import reasons_of
 from jaxvrp.envs.darp.rules import State
 from jaxvrp.episodes import Episode, whole
+from jaxvrp.io.units import SECONDS
 from jaxvrp.show.common import whys_of
 from jaxvrp.story import (
     Activity,
@@ -43,7 +45,7 @@ from jaxvrp.story import (
 )
 
 UNITS = Units()
-"""Of instances, which name none."""
+"""Of instances, which name none; shipments have those of their file."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -54,6 +56,12 @@ class _Source:
     report: SolutionReport
     steps: tuple[int, ...]  # of each leg of the report, the state before it
     length: int  # L, the number of states
+
+    @functools.cached_property
+    def units(self) -> Units:
+        """Of times and lengths."""
+        instance = self.instance
+        return Units("s", "km", (instance.clock.start, 1 / SECONDS)) if isinstance(instance, Shipments) else UNITS
 
     @functools.cached_property
     def requests(self) -> list[int]:
@@ -73,6 +81,10 @@ class _Source:
         """Who visited a node, as an index of the story's vehicles; None for nobody."""
         vehicle = int(self.report.served_by[node])
         return None if vehicle < 0 else self.used.index(vehicle)
+
+    def opens(self, node: int) -> float:
+        """From when on a node can be served; on a clock not before vehicles can leave."""
+        return float(self.instance.earliest[[0, node] if self.units.clock else [node]].max())
 
     def place(self, node: int) -> Point:
         """Where a node is."""
@@ -132,14 +144,14 @@ def _tell(source: _Source) -> Story:
     return Story(
         title=f"Dial-a-ride: {len(source.requests)} requests, {fleet} vehicles",
         summary=(
-            ("distance", number(report.cost)),
+            ("driven", f"{report.cost / SECONDS:.1f} min") if source.units.clock else ("distance", number(report.cost)),
             ("served", f"{delivered} of {len(source.requests)}"),
             ("vehicles", f"{len(source.used)} of {fleet}"),
             ("plan", "feasible" if report.feasible else "not feasible"),
         ),
         verdict=report.verdict(),
         is_feasible=report.feasible,
-        units=UNITS,
+        units=source.units,
         span=source.span,
         clocks=_clocks(source),
         places=_places(source),
@@ -173,21 +185,21 @@ def _places(source: _Source) -> tuple[Place, ...]:
 
 def _stop(source: _Source, node: int) -> Place:
     """A pickup or a drop-off; nobody is served from the beginning on."""
-    report, (first, last) = source.report, source.span
+    report, brief, (first, last) = source.report, source.units.brief, source.span
     deadline, begin = float(source.instance.deadline[node]), float(report.service_start[node])
     server = source.server(node)
     end = Standing(last, "lost")
     if server is not None:
         end = Standing(begin, "late" if report.late[node] else "served", server)
-    until = f" to {number(deadline)}" if np.isfinite(deadline) else ""
-    served = "never served" if server is None else f"served at {number(begin)}"
+    until = f" to {brief(deadline)}" if np.isfinite(deadline) else ""
+    served = "never served" if server is None else f"served at {brief(begin)}"
     return Place(
         name=name_of(node),
         label=str((node + 1) // 2),
         kind=end_of(node),
         position=source.place(node),
         standings=(Standing(first, "open"), end),
-        note=f"window {'' if until else 'from '}{number(float(source.instance.earliest[node]))}{until}, {served}",
+        note=f"window {'' if until else 'from '}{brief(source.opens(node))}{until}, {served}",
         deadline=deadline if np.isfinite(deadline) else None,
     )
 
@@ -251,7 +263,7 @@ def _aims(source: _Source, legs: list[Leg]) -> tuple[Aim, ...]:
 def _requests_chart(source: _Source) -> Rows:
     """A row for each request, vehicle after vehicle in the order of pickups; those never picked up last."""
     longest, order = float(source.instance.max_ride_time), [leg.node for leg in source.report.legs]
-    limit = f" up to {number(longest)}" if np.isfinite(longest) else ""
+    limit = f" up to {source.units.duration(longest)}" if np.isfinite(longest) else ""
 
     def turn(request: int) -> int:
         return order.index(2 * request - 1) if 2 * request - 1 in order else len(order)
@@ -270,13 +282,15 @@ def _requests_chart(source: _Source) -> Rows:
 
 
 def _request_row(source: _Source, request: int) -> Row:
-    report, pickup, drop_off = source.report, 2 * request - 1, 2 * request
+    report, units, pickup, drop_off = source.report, source.units, 2 * request - 1, 2 * request
     bars = [*_windows(source, pickup, "window", 0.18), *_windows(source, drop_off, "second window", -0.18)]
     server = source.server(pickup)
     if report.delivered[request]:
         begin, end = report.service_start[[pickup, drop_off]].tolist()
         look = "late ride" if report.too_long[request] else "ride"
-        bars.append(Bar(begin, end, look, server, thick=0.0, words=f"ride of {number(float(report.ride[request]))}"))
+        bars.append(
+            Bar(begin, end, look, server, thick=0.0, words=f"ride of {units.duration(float(report.ride[request]))}")
+        )
     dots = [
         Dot(
             float(report.service_start[node]),
@@ -284,7 +298,7 @@ def _request_row(source: _Source, request: int) -> Row:
             source.server(node),
             where=0.18 if node % 2 else -0.18,
             shape=end_of(node),
-            words=f"{name_of(node)} at {number(float(report.service_start[node]))}",
+            words=f"{name_of(node)} at {units.brief(float(report.service_start[node]))}",
         )
         for node in (pickup, drop_off)
         if source.server(node) is not None
@@ -295,23 +309,24 @@ def _request_row(source: _Source, request: int) -> Row:
 def _windows(source: _Source, node: int, look: str, where: float) -> Iterator[Bar]:
     """The window of a node, if another one than the depot's binds, within the times worth showing."""
     (first, last), instance = source.span, source.instance
-    opens, closes = float(instance.earliest[node]), float(instance.deadline[node])
+    opens, closes = source.opens(node), float(instance.deadline[node])
     begin = max(opens, first)
     if (opens > instance.earliest[0] or closes < instance.deadline[0]) and begin < last:
-        words = f"window of {name_of(node)}: {number(opens)} to {number(closes) if np.isfinite(closes) else 'any time'}"
+        until = source.units.brief(closes) if np.isfinite(closes) else "any time"
+        words = f"window of {name_of(node)}: {source.units.brief(opens)} to {until}"
         yield Bar(begin, min(closes, last), look, where=where, thick=0.36, words=words)
 
 
 def _trouble(source: _Source, request: int) -> str:
     """What went wrong with a request, in a few words; empty if nothing did."""
-    report, pickup, drop_off = source.report, 2 * request - 1, 2 * request
+    report, lasting, pickup, drop_off = source.report, source.units.duration, 2 * request - 1, 2 * request
     if not report.delivered[request]:
         return "not served" if source.server(pickup) is None else "never dropped off"
     late = max(report.late[pickup], report.late[drop_off])
-    words = [f"late by {number(late)}"] if late else []
+    words = [f"late by {lasting(late)}"] if late else []
     if report.too_long[request]:
-        limit = number(float(source.instance.max_ride_time))
-        words.append(f"rides {number(float(report.ride[request]))}, limit {limit}")
+        limit = lasting(float(source.instance.max_ride_time))
+        words.append(f"rides {lasting(float(report.ride[request]))}, limit {limit}")
     return ", ".join(words)
 
 
@@ -332,7 +347,9 @@ def _arrival(source: _Source, leg: Leg, name: str) -> str:
         return f"{name} is back at the depot{trouble}"
     if leg.node % 2:
         return ""
-    late = f", {number(float(source.report.late[leg.node]))} late" if source.report.late[leg.node] else ""
+    late = (
+        f", {source.units.duration(float(source.report.late[leg.node]))} late" if source.report.late[leg.node] else ""
+    )
     long = ", ride too long" if source.report.too_long[leg.node // 2] else ""
     return f"request {leg.node // 2} delivered by {name}{late}{long}"
 

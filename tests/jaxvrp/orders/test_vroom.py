@@ -8,6 +8,9 @@ import pathlib
 import numpy as np
 import pytest
 
+from jaxvrp.envs.darp import routes_to_actions
+from jaxvrp.envs.darp.problem.vroom import instance_of_vroom
+from jaxvrp.envs.darp.story import story_of_plan
 from jaxvrp.io.command_line import UserError
 from jaxvrp.orders.visits import Visit, in_json
 from jaxvrp.orders.vroom_plan import write_vroom
@@ -150,6 +153,24 @@ def test_shipments_are_a_dial_a_ride_problem(tmp_path):
     for name in ("plan.html", "plan.csv", "plan.geojson"):
         solution.write(tmp_path / name)
     assert (tmp_path / "plan.csv").read_text().splitlines()[1].startswith("7,00:08,start,depot,")
+
+
+@pytest.mark.parametrize("day", [0, 20_000 * 86_400])
+def test_a_page_of_shipments_has_times_of_the_day_and_minutes_driven(day):
+    content = shipments()
+    content["vehicles"][0]["time_window"] = [day + 300, day + 7200]
+    content["shipments"][0]["pickup"]["time_windows"] = [[day + 600, day + 1200]]
+    content["shipments"][1]["delivery"]["time_windows"] = [[day, day + 3000]]
+    problem = instance_of_vroom(content, "day.json", max_ride_time=200)
+    story = story_of_plan(problem, routes_to_actions([[1, 2, 3, 4]], 1))
+    assert story.summary[0] == ("driven", "9.7 min")
+    notes = [place.note.removeprefix("window ") for place in story.places[1:]]
+    served = ["00:10", "00:14", "00:14", "00:18"]
+    ends = ["00:10 to 00:20", "from 00:05", "from 00:05", "00:05 to 00:50"]
+    assert notes == [f"{end}, served at {time}" for end, time in zip(ends, served, strict=True)]
+    assert story.charts[0].title == "Requests: windows and rides up to 200 s"
+    assert story.charts[0].rows[0].bars[-1].words == "ride of 190 s"
+    assert story.units.moment(story.span[0]) == "00:05"
 
 
 def test_shipments_that_nobody_can_bring_are_unassigned_at_both_ends(tmp_path):

@@ -40,6 +40,11 @@ class Shipments(Instance):
         return self.tour.places[1]
 
     @property
+    def clock(self) -> Clock:
+        """Of its seconds: they are those of the day on which the first vehicle may leave."""
+        return Clock(-MINUTES * (self.tour.opens / SECONDS // MINUTES))
+
+    @property
     def bare(self) -> Instance:
         """The problem alone."""
         return Instance(**{name: getattr(self, name) for name in SCHEMA})
@@ -81,8 +86,7 @@ def instance_of_vroom(
 
 def visits_of(problem: Shipments, legs: Sequence[Leg]) -> Iterator[Visit]:
     """What the drives of vehicles, in their order, come to for drivers."""
-    tour, opens = problem.tour, problem.tour.opens / SECONDS
-    clock = Clock(-MINUTES * (opens // MINUTES))
+    tour, clock = problem.tour, problem.clock
     places, tasks = problem.locs.tolist(), (tour.depot, *tour.tasks)
 
     def visit(leg: Leg, node: int, arrival: float, begin: float, activity: str, **more: Any) -> Visit:
