@@ -76,7 +76,7 @@ function placeMark(svg, place, [x, y], scale = 1) {
   const ring = draw("path", { class: "ring", d: "M0 0" }, group);
   draw("path", { class: "face", d: isWide ? WIDE_CUSTOMER : OUTLINES[place.kind] }, group);
   draw("path", { class: "cross", d: "M-4 -4L4 4M-4 4L4 -4" }, group);
-  if (place.label) placeLabel(group, place, isWide || place.kind === "node");
+  if (place.label) keepInside(placeLabel(group, place, isWide || place.kind === "node"), x, scale, svg);
   if (place.name) tooltip(group, [place.name, place.note].filter(Boolean).join(": "));
   const mark = { group, ring, pulse, name: `place ${place.kind}` };
   set(group, { class: mark.name });
@@ -86,10 +86,23 @@ function placeMark(svg, place, [x, y], scale = 1) {
 /** A number inside its mark, a name below it; beside marks that have no room for either. */
 function placeLabel(group, { kind, label }, hasRoom) {
   const isNode = kind === "node";
-  if (hasRoom && /^\d{1,3}$/.test(label)) draw("text", { class: `mid inside${isNode ? " tiny" : ""}` }, group, label);
-  else if (hasRoom)
-    draw("text", { class: `mid halo ${isNode ? "tiny" : "name"}`, y: isNode ? 15 : 21 }, group, cut(label, 16));
-  else draw("text", { class: "small halo", x: 9, y: -6 }, group, cut(label, 16));
+  if (hasRoom && /^\d{1,3}$/.test(label))
+    return draw("text", { class: `mid inside${isNode ? " tiny" : ""}` }, group, label);
+  if (hasRoom)
+    return draw("text", { class: `mid halo ${isNode ? "tiny" : "name"}`, y: isNode ? 15 : 21 }, group, cut(label, 16));
+  return draw("text", { class: "small halo", x: 9, y: -6 }, group, cut(label, 16));
+}
+
+/** Move a text of a mark at `x` so that the edges of the map do not cut it; marks beyond them keep theirs. */
+function keepInside(text, x, scale, svg) {
+  const { width } = svg.viewBox.baseVal;
+  // Only what may reach an edge is measured, which takes time.
+  const most = 9 + 12 * text.textContent.length;
+  if (x < 0 || x > width || (x > most && x < width - most)) return;
+  const box = text.getBBox();
+  const [left, right] = [x + scale * box.x, x + scale * (box.x + box.width)];
+  const shift = Math.max(2 - left, 0) - Math.max(right - width + 2, 0);
+  if (shift) text.setAttribute("x", px(Number(text.getAttribute("x")) + shift / scale));
 }
 
 /** The mark of a vehicle: `dress(level, isCrashed, hasParcel)` shows how it is, `turn(isLeftwards)` where it looks. */

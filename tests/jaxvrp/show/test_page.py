@@ -2,6 +2,7 @@
 
 import base64
 import copy
+import dataclasses
 import io
 import json
 import pathlib
@@ -299,6 +300,21 @@ def test_axes_have_round_times_of_the_clock_whatever_its_unit(browser, tmp_path,
     found = ask(browser, "return axisTicks([0, arguments[0]], 5, [490, arguments[1]])", end, minutes)
     assert [text for _, text in found] == words
     assert all((490 + time * minutes) % 1 == pytest.approx(0, abs=1e-9) for time, _ in found)
+
+
+def test_names_at_the_edge_of_the_map_are_not_cut(browser, tmp_path):
+    places = tuple(dataclasses.replace(place, label=f"a long name, {at}") for at, place in enumerate(FLEET.places))
+    for at, story in enumerate(
+        (dataclasses.replace(FLEET, area=None), dataclasses.replace(FLEET, area=None, by_vehicle=True))
+    ):
+        show.write_page(
+            episode_of(dataclasses.replace(story, places=places), ("truck", "drone", "drone")), tmp_path / f"{at}.html"
+        )
+        open_page(browser, tmp_path / f"{at}.html", PHONE)
+        ends = """const map = document.getElementById('map').getBoundingClientRect();
+            return [...document.querySelectorAll('#map .place text')].map((text) => text.getBoundingClientRect())
+                .map((box) => [box.left - map.left, map.right - box.right])"""
+        assert np.min(ask(browser, ends)) >= 1
 
 
 def standing_of(standings, time):
