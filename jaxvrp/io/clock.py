@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -46,8 +47,11 @@ class Clock(NamedTuple):
         return (minutes - self.start) % MINUTES
 
     def shown(self, minutes: float) -> str:
-        """The time so many minutes after the start, to the minute: `08:12`; on the next day `00:30 +1`."""
-        days, rest = divmod(round(self.start + minutes), MINUTES)
+        """The time so many minutes after the start, to the minute: `08:12`; on the next day `00:30 +1`.
+
+        Half a minute is rounded up, as on pages.
+        """
+        days, rest = divmod(math.floor(self.start + minutes + 0.5), MINUTES)
         return f"{rest // 60:02}:{rest % 60:02}" + (f" +{days}" if days else "")
 
     def number(self, value: Any, unit: float, field: str) -> Any:

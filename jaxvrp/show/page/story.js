@@ -19,8 +19,9 @@ const TONES = { moves: "go", returns: "go", serves: "go", crashed: "bad" };
 /** A time of the clock, of minutes after midnight: "08:12", on the next day "00:30 +1". */
 function clockWords(minutes) {
   const whole = Math.round(minutes);
-  const [hour, minute] = [Math.floor((whole % 1440) / 60), whole % 60];
   const days = Math.floor(whole / 1440);
+  const rest = whole - 1440 * days;
+  const [hour, minute] = [Math.floor(rest / 60), rest % 60];
   return `${String(hour).padStart(2, "0")}:${String(minute).padStart(2, "0")}${days ? ` +${days}` : ""}`;
 }
 

@@ -17,6 +17,7 @@ from PIL import Image
 import jaxvrp
 from jaxvrp import show
 from jaxvrp.episodes import from_states
+from jaxvrp.io.clock import Clock
 from jaxvrp.show import export
 from jaxvrp.story import held
 from tests.jaxvrp.show.stories import FLEET, TOURS, episode_of
@@ -300,6 +301,15 @@ def test_axes_have_round_times_of_the_clock_whatever_its_unit(browser, tmp_path,
     found = ask(browser, "return axisTicks([0, arguments[0]], 5, [490, arguments[1]])", end, minutes)
     assert [text for _, text in found] == words
     assert all((490 + time * minutes) % 1 == pytest.approx(0, abs=1e-9) for time, _ in found)
+
+
+def test_times_of_the_clock_are_those_of_sheets(browser, tmp_path):
+    """Also at half a minute, as streets in seconds have it, and before midnight."""
+    show.write_page(episode_of(FLEET, ("truck", "drone", "drone")), tmp_path / "page.html")
+    open_page(browser, tmp_path / "page.html")
+    minutes = [480, 482.5, 483.5, 483.4, 1439.5, 1500, -0.5, -10, -1440]
+    assert ask(browser, "return arguments[0].map(clockWords)", minutes) == [Clock(0).shown(each) for each in minutes]
+    assert [Clock(480).shown(each) for each in (2.5, 3.5)] == ["08:03", "08:04"]
 
 
 def test_names_at_the_edge_of_the_map_are_not_cut(browser, tmp_path):
