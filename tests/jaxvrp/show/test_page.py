@@ -19,7 +19,7 @@ from jaxvrp import show
 from jaxvrp.episodes import from_states
 from jaxvrp.io.clock import Clock
 from jaxvrp.show import export
-from jaxvrp.story import held
+from jaxvrp.story import Units, held
 from tests.jaxvrp.show.stories import FLEET, TOURS, episode_of
 
 FLAGS = [
@@ -310,6 +310,18 @@ def test_times_of_the_clock_are_those_of_sheets(browser, tmp_path):
     minutes = [480, 482.5, 483.5, 483.4, 1439.5, 1500, -0.5, -10, -1440]
     assert ask(browser, "return arguments[0].map(clockWords)", minutes) == [Clock(0).shown(each) for each in minutes]
     assert [Clock(480).shown(each) for each in (2.5, 3.5)] == ["08:03", "08:04"]
+
+
+@pytest.mark.parametrize("units", [Units("time unit"), Units("h", clock=(490.0, 60.0))])
+def test_a_phone_shows_the_whole_time(browser, tmp_path, units):
+    story = dataclasses.replace(FLEET, units=units, clocks=tuple(4.9 * at for at in range(11)), span=(0.0, 49.0))
+    show.write_page(episode_of(story, ("truck", "drone", "drone")), tmp_path / "page.html")
+    open_page(browser, tmp_path / "page.html", PHONE, at="#10")
+    words, shown, whole = ask(
+        browser, "const e = document.getElementById('time'); return [e.textContent, e.clientWidth, e.scrollWidth]"
+    )
+    assert words == f"{units.brief(49.0)} of {units.moment(49.0)}" and whole <= shown
+    assert ask(browser, "return document.documentElement.scrollWidth") <= PHONE[0]
 
 
 def test_names_at_the_edge_of_the_map_are_not_cut(browser, tmp_path):
