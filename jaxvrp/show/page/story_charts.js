@@ -48,7 +48,7 @@ function rowsChart({ rows, keys }, { end: over }) {
   };
 }
 
-/** The label of a row in front of it, and what went wrong behind its last mark. */
+/** The label of a row in front of it, and what went wrong behind its last mark, or before the first if there is room. */
 function rowWords(svg, entry, label, left, within, y, row) {
   const style = entry.vehicle === null ? "" : `fill: ${vehicleColour(entry.vehicle)}`;
   const at = { y: px(y), "dominant-baseline": "central" };
@@ -57,8 +57,11 @@ function rowWords(svg, entry, label, left, within, y, row) {
   const ends = [...entry.bars.map(({ end }) => end), ...entry.dots.map(({ time }) => time)];
   const x = within(Math.max(episode.story.span[0], ...ends));
   const words = cut(entry.note, 24);
-  const hasRoom = x + 7 + 5.2 * words.length < svg.viewBox.baseVal.width;
-  draw("text", { class: `tiny fault halo${hasRoom ? "" : " end"}`, x: hasRoom ? x + 7 : x - 7, ...at }, svg, words);
+  const needs = 7 + 5.2 * words.length;
+  const hasRoom = x + needs < svg.viewBox.baseVal.width;
+  const first = within(Math.min(...entry.bars.map(({ begin }) => begin), ...entry.dots.map(({ time }) => time)));
+  const before = (first - needs > left ? first : x) - 7;
+  draw("text", { class: `tiny fault halo${hasRoom ? "" : " end"}`, x: hasRoom ? x + 7 : before, ...at }, svg, words);
 }
 
 function paintBar(svg, { begin, end, look, vehicle, where, thick, words }, x, middle, row) {

@@ -19,7 +19,7 @@ from jaxvrp import show
 from jaxvrp.episodes import from_states
 from jaxvrp.io.clock import Clock
 from jaxvrp.show import export
-from jaxvrp.story import Units, held
+from jaxvrp.story import Bar, Dot, Row, Rows, Units, held
 from tests.jaxvrp.show.stories import FLEET, TOURS, episode_of
 
 FLAGS = [
@@ -322,6 +322,18 @@ def test_a_phone_shows_the_whole_time(browser, tmp_path, units):
     )
     assert words == f"{units.brief(49.0)} of {units.moment(49.0)}" and whole <= shown
     assert ask(browser, "return document.documentElement.scrollWidth") <= PHONE[0]
+
+
+def test_what_went_wrong_stands_beside_the_marks_of_its_row(browser, tmp_path):
+    marks = (Bar(6.0, 7.0, "window"), Bar(7.0, 10.0, "delay", thick=0.0)), (Dot(10.0, "late", 2),)
+    rows = Rows("customers", (Row("1", *marks, note="3 hours late"), Row("2", (Bar(0.0, 2.0, "window"),), note="lost")))
+    story = dataclasses.replace(FLEET, charts=(rows,), span=(0.0, 10.0))
+    show.write_page(episode_of(story, ("truck", "drone", "drone")), tmp_path / "page.html")
+    open_page(browser, tmp_path / "page.html")
+    ends = """return [...document.querySelectorAll(arguments[0])].map((element) => element.getBoundingClientRect())
+        .map((box) => [box.left, box.right])"""
+    words, bars = ask(browser, ends, "#charts .fault"), ask(browser, ends, "#charts rect.bar-of")
+    assert words[0][1] < bars[0][0] and words[1][0] > bars[1][1]
 
 
 def test_names_at_the_edge_of_the_map_are_not_cut(browser, tmp_path):
