@@ -1,4 +1,7 @@
-"""What tandems see beside what truck and drone see: windows, loads, and the horizon T."""
+"""What tandems see beside what truck and drone see: windows, loads, and the horizon T.
+
+Times of day count from the depot's opening, T to its closing.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import jax.numpy as jnp
 from jaxvrp.envs.truck_and_drone import observation as shared
 from jaxvrp.envs.truck_and_drone.legs import node_indices, truck_time
 from jaxvrp.envs.truck_drone_tours.rules import State
+from jaxvrp.io.arrays import unit_of
 from jaxvrp.spaces import Feature
 
 WAITS = ("truck_elapsed", "drone_elapsed", "wait_here", "wait")
@@ -45,11 +49,11 @@ DYNAMIC = (
 
 def context(state: State, drone_mask: jax.Array) -> list[jax.Array]:
     """The numbers of `CONTEXT`; `drone_mask` is `bool[n + 2]`."""
-    instance, per_horizon = state.instance, 1.0 / state.instance.closes[0]
+    instance, per_horizon = state.instance, 1.0 / state.sortie_unit
     return [
         *shared.context(state, drone_mask),
-        (state.clock + state.truck_elapsed) * per_horizon,
-        state.tours.load / instance.truck_capacity,
+        (state.clock - instance.opens[0] + state.truck_elapsed) * per_horizon,
+        state.tours.load / unit_of(instance.truck_capacity),
         state.tours.tandems_left / state.figures.num_customers,
         jnp.minimum(instance.endurance * per_horizon, 1.0),
     ]
@@ -57,22 +61,22 @@ def context(state: State, drone_mask: jax.Array) -> list[jax.Array]:
 
 def static_planes(state: State) -> list[jax.Array]:
     """The numbers of `STATIC` of each node, `[n]` each."""
-    instance, horizon = state.instance, state.instance.closes[0]
+    instance, horizon = state.instance, state.sortie_unit
     return [
         *shared.static_planes(state),
-        instance.opens / horizon,
-        jnp.minimum(instance.closes / horizon, 1.0),
+        (instance.opens - instance.opens[0]) / horizon,
+        jnp.minimum((instance.closes - instance.opens[0]) / horizon, 1.0),
         instance.service / horizon,
-        instance.demand / instance.truck_capacity,
+        instance.demand / unit_of(instance.truck_capacity),
     ]
 
 
 def dynamic_planes(state: State, drone_mask: jax.Array, truck_mask: jax.Array, present: jax.Array) -> list[jax.Array]:
     """The numbers of `DYNAMIC` of each node, `[n]` each; masks `bool[n + 2]` and `bool[n]`."""
-    instance, horizon = state.instance, state.instance.closes[0]
+    instance = state.instance
     truck_leg = truck_time(instance, state.truck_node, node_indices(instance))
     arrival = state.clock + state.truck_elapsed + truck_leg
     return [
         *shared.dynamic_planes(state, drone_mask, truck_mask, present),
-        (jnp.minimum(instance.closes, horizon) - arrival) / horizon,
+        (jnp.minimum(instance.closes, instance.closes[0]) - arrival) / state.sortie_unit,
     ]

@@ -18,6 +18,7 @@ from jaxvrp.envs.truck_and_drone import state as shared
 from jaxvrp.envs.truck_and_drone.legs import Figures, drone_time, node_indices, truck_distance, truck_time
 from jaxvrp.envs.truck_and_drone.rules import Turns
 from jaxvrp.envs.truck_drone_tours.problem.instance import Instance
+from jaxvrp.io.arrays import unit_of
 from jaxvrp.rows import rows_at
 
 SLACK = 2e-6
@@ -52,8 +53,8 @@ class State(shared.State, kw_only=True):
 
     @property
     def sortie_unit(self) -> jax.Array:
-        """`f32[]`, the horizon: sorties wait for windows."""
-        return self.instance.closes[0]
+        """`f32[]`, the horizon, from the depot's opening on: sorties wait for windows."""
+        return unit_of(self.instance.closes[0] - self.instance.opens[0])
 
 
 def begin(instance: Instance, num_tandems: int) -> State:
@@ -275,5 +276,5 @@ def _load(state: State) -> jax.Array:
 
 
 def _granted(limit: jax.Array) -> jax.Array:
-    """A limit of time and what may be added to it."""
-    return limit * (1.0 + SLACK)
+    """A limit of time, which may lie before 0, and what may be added to it."""
+    return limit * jnp.where(limit < 0.0, 1.0 - SLACK, 1.0 + SLACK)

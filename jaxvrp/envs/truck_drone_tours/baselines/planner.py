@@ -125,7 +125,7 @@ def _first_codes(instance: Instance, num_tours: int) -> jax.Array:
         return (last.at[tour].set(node), leave.at[tour].set(leaves[tour]), load.at[tour].set(loads[tour])), tour
 
     none, nothing = jnp.zeros(num_tours, jnp.int32), jnp.zeros(num_tours, jnp.float32)
-    _, tour = jax.lax.scan(serve, (none, nothing, nothing), customers)
+    _, tour = jax.lax.scan(serve, (none, nothing + instance.opens[0], nothing), customers)
     tour = jnp.where(instance.exists[customers], tour, num_tours)
     order = jnp.argsort(tour, stable=True)
     place = 1 + jnp.arange(len(order), dtype=jnp.int32) + tour[order]

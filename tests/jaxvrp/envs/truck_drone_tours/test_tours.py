@@ -18,7 +18,7 @@ from jaxvrp.envs.truck_and_drone.operations import Operation, tours_of
 from jaxvrp.envs.truck_and_drone.plan import operations_of
 from jaxvrp.envs.truck_drone_tours import make_instance, operations_to_actions, pad
 from jaxvrp.envs.truck_drone_tours.baselines.annealing import tours_of as tours_of_codes
-from jaxvrp.envs.truck_drone_tours.baselines.planner import AnnealedToursActor
+from jaxvrp.envs.truck_drone_tours.baselines.planner import AnnealedToursActor, _first_codes
 from jaxvrp.envs.truck_drone_tours.problem.instance import check
 from jaxvrp.envs.truck_drone_tours.problem.report import tours_report
 from jaxvrp.envs.truck_drone_tours.reasons import Why, reasons_of
@@ -100,6 +100,30 @@ def test_with_one_tandem_customers_are_left_at_a_price(env, episodes):
     assert states.done[-1].all() and (timesteps.metrics["tours"][-1] == 1).all() and left.mean() > 1
     paid = timesteps.reward["drone"].sum(axis=0)[:, 0]
     np.testing.assert_allclose(paid, -timesteps.metrics["travel_cost"][-1] - 7.0 * left, rtol=1e-5)
+
+
+def test_when_the_depot_opens_changes_nothing(env, episodes):
+    """Of days that end at 0, all is allowed, seen, paid and first planned as of days from 0 on."""
+    instances, states, timesteps = episodes
+    earlier = instances.replace(opens=instances.opens - env.horizon, closes=instances.closes - env.horizon)
+    moved, seen = jax.device_get(random_play(env, earlier))
+    for name in ("action_mask", "observation", "entities", "reward"):
+        for kind, values in getattr(timesteps, name).items():
+            np.testing.assert_allclose(getattr(seen, name)[kind], values, atol=1e-4, err_msg=f"{name} {kind}")
+    shown, wanted = (jax.vmap(jax.vmap(env.static_entities))(each) for each in (moved, states))
+    np.testing.assert_allclose(shown["node"], wanted["node"], atol=1e-4)
+    first = jax.jit(jax.vmap(lambda instance: _first_codes(instance, 3)))
+    np.testing.assert_array_equal(first(earlier), first(instances))
+
+
+@pytest.mark.parametrize("opens", [0.0, -50.0])
+def test_a_customer_may_be_reached_just_in_time(opens):
+    given = {"demand": [0, 0], "service": [0, 0], "truck_capacity": 0, "drone_capacity": 0, "endurance": 0}
+    prices = {"truck_price": 1, "drone_price": 1}
+    tight = make_instance([[0, 0], [5, 0]], opens=[opens] * 2, closes=[opens + 10, opens + 5], **given, **prices)
+    env = jaxvrp.make("truck_drone_tours", num_nodes=2, observation="flat")
+    _, timestep = env.reset_to(tight)
+    assert not timestep.terminated and np.isfinite(timestep.observation["drone"]).all()
 
 
 @pytest.mark.slow
