@@ -29,6 +29,7 @@ class Why(Kind):
     CUSTOMERS_LEFT = "customers are left: {amount}"
     DRONES = "the drone is on its way there"
     TOO_FAR_TO_MEET = "a meeting there is {amount} beyond the drone's range"
+    TOO_LATE_TO_MEET = "the drone cannot be there within the longest sortie"
     TOO_FULL = "the tandem would carry {amount} too much"
     NOT_IN_TIME = "afterwards a window, the endurance or the horizon would be exceeded by {amount}"
     NONE_SERVED = "the truck has served no customer of this tour"

@@ -26,6 +26,8 @@ def explain(state: State, *, allow_revisits: bool) -> dict[str, Cause]:
     # How far a meeting at each node is beyond the range of the drone that is away.
     excess = state.flight + drone_distance(instance, state.drone_customer, nodes) - instance.max_flight
     decides_in_the_air = state.is_drones_turn & state.is_away
+    # Of the two limits of a meeting, `max_flight` and `max_sortie`, the one that is exceeded.
+    misses, too_far = ~state.in_range[state.truck_node], excess[state.truck_node] > 0.0
     is_last = ~meets_later(state, allow_revisits=allow_revisits)
     stay = first_cause(
         [(decides_in_the_air & state.must_meet, Why.MUST_MEET, 0.0), (decides_in_the_air & is_last, Why.NO_LATER, 0.0)],
@@ -35,7 +37,8 @@ def explain(state: State, *, allow_revisits: bool) -> dict[str, Cause]:
         [
             (~state.is_drones_turn, Why.OTHERS_TURN, 0.0),
             (~state.is_away, Why.ON_BOARD, 0.0),
-            (~state.in_range[state.truck_node], Why.MEETS_TOO_FAR, excess[state.truck_node]),
+            (misses & too_far, Why.MEETS_TOO_FAR, excess[state.truck_node]),
+            (misses, Why.TOO_LATE_TO_MEET, 0.0),
         ],
         (1,),
     )
@@ -71,6 +74,7 @@ def _of_nodes(state: State, nodes: jax.Array, excess: jax.Array, allow_revisits:
     left = jnp.sum(~state.served)
     visited = state.served & ~((nodes == 0) & (left == 0))
     meets = state.is_away & allow_revisits
+    misses = meets & state.served & ~state.in_range
     if state.instance.max_sortie is None:
         late = jnp.zeros_like(state.served)
     else:
@@ -80,7 +84,8 @@ def _of_nodes(state: State, nodes: jax.Array, excess: jax.Array, allow_revisits:
         (state.is_drones_turn, Why.ALLOWED, 0.0),
         (~state.instance.exists, Why.MISSING, 0.0),
         (state.is_away & (nodes == state.drone_customer), Why.DRONES, 0.0),
-        (meets & state.served & ~state.in_range, Why.TOO_FAR_TO_MEET, excess),
+        (misses & (excess > 0.0), Why.TOO_FAR_TO_MEET, excess),
+        (misses, Why.TOO_LATE_TO_MEET, 0.0),
         (~meets & visited & (nodes == 0), Why.CUSTOMERS_LEFT, left),
         (~meets & visited, Why.SERVED, 0.0),
         (late, Why.TOO_LATE, 0.0),

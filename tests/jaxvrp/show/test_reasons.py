@@ -267,10 +267,10 @@ def check_sorties(causes, states, actions, reference):
             return
 
 
-def short_flights(count):
+def short_flights(count, **limits):
     """Instances at random places, in which one customer may not be flown to."""
-    rng, no_fly = np.random.default_rng(0), np.arange(7) == 3
-    given = [tsp_drone.make_instance(rng.uniform(-10, 10, (7, 2)), max_flight=16, no_fly=no_fly) for _ in range(count)]
+    rng, limits = np.random.default_rng(0), {"max_flight": 16, "no_fly": np.arange(7) == 3, **limits}
+    given = [tsp_drone.make_instance(rng.uniform(-10, 10, (7, 2)), **limits) for _ in range(count)]
     return tsp_as_float32(tsp_drone.stack(given))
 
 
@@ -282,6 +282,17 @@ def test_sorties_by_the_reference():
         check_sorties(*(episode_at(tree, index) for tree in (causes, states, actions)), NumpyTspDrone(7))
     wanted |= {TspWhy.CUSTOMERS_LEFT, TspWhy.NO_FLY, TspWhy.MUST_MEET, TspWhy.MEETS_TOO_FAR}
     assert kinds_of(causes) >= wanted | {TspWhy.FLIGHT_TOO_LONG, TspWhy.TOO_FAR_TO_MEET}
+
+
+def test_a_meeting_is_too_far_or_too_late():
+    env = tsp_drone.make(num_nodes=7)
+    states, _ = play_all(env, short_flights(16, max_flight=30, max_sortie=12), 2)
+    causes = explained(env, states, tsp_reasons.reasons_of(env))
+    assert TspWhy.TOO_FAR_TO_MEET in kinds_of(causes)
+    for cause in causes.values():
+        assert (cause.kind == TspWhy.TOO_LATE_TO_MEET).any()
+        too_far = np.isin(cause.kind, (TspWhy.MEETS_TOO_FAR, TspWhy.TOO_FAR_TO_MEET))
+        assert (cause.amount[too_far] > 0).all()
 
 
 @pytest.mark.slow
