@@ -144,28 +144,25 @@ class RunConfig:
         return math.ceil(self.total_steps / (self.steps_per_update * self.log_interval)) * self.log_interval
 
 
-def check_divides(
-    config: RunConfig, name: str, divisor_name: str, divisor: int, *, devices: int = 1, group_size: int = 1
-) -> None:
-    """Check that the key `name` is a multiple of another key, `divisor_name`, times devices and group size.
+def check_divides(config: RunConfig, name: str, divisor_name: str, divisor: int, *, devices: int = 1) -> None:
+    """Check that the key `name` is a multiple of another key, `divisor_name`, times devices.
 
     `divisor` is the value of that key, as it is used (`num_devices` null means all).
 
     Raises:
         ValueError: it is not; the message names the nearest value that works, of the key that is not at its default.
     """
-    value, factor = getattr(config, name), devices * group_size
-    if value % (divisor * factor) == 0:
+    value = getattr(config, name)
+    if value % (divisor * devices) == 0:
         return
-    multiple = max(round(value / (divisor * factor)), 1) * divisor * factor
+    multiple = max(round(value / (divisor * devices)), 1) * divisor * devices
     remedies = {name: f"{name} {multiple}"}
-    if value % factor == 0:
-        remedies[divisor_name] = f"{divisor_name} {nearest_divisor(value // factor, divisor)}"
+    if value % devices == 0:
+        remedies[divisor_name] = f"{divisor_name} {nearest_divisor(value // devices, divisor)}"
     defaults = {field.name: field.default for field in dataclasses.fields(config)}
     changed = [remedy for key, remedy in remedies.items() if getattr(config, key) != defaults[key]]
     divided_by = "the number of devices" if divisor_name == "num_devices" else divisor_name
     times = f" times {devices} devices" if devices > 1 else ""
-    times += f" times group_size {group_size}" if group_size > 1 else ""
     raise ValueError(
         f"{name} is {value}, which {divided_by} ({divisor}{times}) does not divide; "
         f"take {' or '.join(changed or remedies.values())}"
