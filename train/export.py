@@ -131,7 +131,7 @@ def training_command(recorded: RecordedRun, config_file: str | None) -> str:
     config_class = type(recorded.config)
     typed = parse(config_class, argv, prog=program, description="").config
     # Of a run that was made in Python, parameters of the environment may be left to their defaults.
-    whole = build_config(config_class, vars(recorded.config), complete=True)
+    whole, _ = build_config(config_class, vars(recorded.config), complete=True)
     before, after = (flat(RecordedRun(config, recorded.algorithm).values) for config in (typed, whole))
     if gone := before.keys() - after.keys():
         raise UserError(f"--config {config_file} has {sorted(gone)[0]}, which the run has not; give another one")

@@ -69,7 +69,7 @@ def read_run(folder: pathlib.Path, *, trust: bool = False, named: Collection[Any
     except UserError as error:
         raise UserError(f"{path}: {error}; if another version wrote it, rename or delete the key there") from None
     try:
-        return RecordedRun(build_config(config_class, values), algorithm, changes_of(changes, values))
+        return RecordedRun(build_config(config_class, values)[0], algorithm, changes_of(changes, values))
     except (UserError, ValueError) as error:
         raise UserError(f"{path}: {error}") from None
 
@@ -124,7 +124,7 @@ class RunFolder:
                 evaluation = evaluation_parameters(self.writer.env, config.eval_env)
                 evaluation |= {name: changes[name] for name in evaluation if name in changes}
                 values = {**vars(config), "env": parameters, "eval_env": evaluation, **config.playing}
-                self.player = make_train(build_config(type(config), values))
+                self.player = make_train(*build_config(type(config), values))
         except (ValueError, TypeError) as error:
             raise UserError(str(error)) from None
 

@@ -164,7 +164,7 @@ def _configured(
         try:
             values = stages_module.nested({**in_file, **words})
             values["env"] = known.parameters(in_file, words)
-            built.append(_built(config_class, values, complete=True))
+            built.append(build_config(config_class, values, complete=True))
         except UserError as error:
             raise UserError(f"stage {number}: {error}" if stages else str(error)) from None
     return stages_module.joined([config for config, _ in built]), built[-1][1]
@@ -211,16 +211,13 @@ def check_names(names: Iterable[str], known: Iterable[str], place: str) -> None:
             raise UserError(f"unknown key {shown(name)}{place}; {nearest(name, others)}")
 
 
-def build_config(config_class: type[Config], values: dict[str, Any], *, complete: bool = False) -> Config:
-    """A configuration from plain values by key, with `MAPPINGS` as mappings.
+def build_config(
+    config_class: type[Config], values: dict[str, Any], *, complete: bool = False
+) -> tuple[Config, Environment]:
+    """A configuration from plain values by key (`MAPPINGS` as mappings), and its environment, as its network reads it.
 
     If it is to be `complete`, `env` has all parameters of the environment, not only those of `values`.
     """
-    return _built(config_class, values, complete=complete)[0]
-
-
-def _built(config_class: type[Config], values: dict[str, Any], *, complete: bool) -> tuple[Config, Environment]:
-    """As `build_config`, with the environment of the configuration, as its network reads it."""
     env_values = values.get("env")
     repeated = {name: values.get(name) or {} for name in REPEATING}
     if not isinstance(env_values, dict) or not isinstance(env_values.get("name"), str):

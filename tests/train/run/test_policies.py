@@ -256,5 +256,5 @@ def test_a_shipped_policy_plays_as_its_card_says(name):
     assert program == f"train.{run.recorded.algorithm}"
     parsed = command_line.parse(type(run.recorded.config), words, prog=program, description="").config
     # Whole: the environment may have parameters now that it had not when the policy was trained.
-    whole = command_line.build_config(type(parsed), vars(run.recorded.config), complete=True)
+    whole, _ = command_line.build_config(type(parsed), vars(run.recorded.config), complete=True)
     assert RecordedRun(parsed, program).values == RecordedRun(whole, program).values
