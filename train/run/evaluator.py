@@ -88,10 +88,6 @@ class Evaluator:
         instance = jax.tree.map(lambda leaf: leaf[index], self.instances())
         return record_episode(self.env, actor, instance, jax.random.key(self.seed))
 
-    def record_attempt(self, actor: Actor, key: jax.Array) -> Episode:
-        """The episode on the first instance of a try, see `attempt`; pure."""
-        return record_rows(self.env, actor, self.instances(), key, 0)
-
 
 def baseline_actors(env: Environment) -> dict[str, Actor]:
     """What a policy is compared with, by name: the baselines of the environment, and random play."""
@@ -163,7 +159,9 @@ def recording_function(
 
     def record(params: Any) -> Episode:
         actor = learner.actor(params, deterministic=key is None, temperature=temperature)
-        return evaluator.record(actor) if key is None else evaluator.record_attempt(actor, key)
+        if key is None:
+            return evaluator.record(actor)
+        return record_rows(evaluator.env, actor, evaluator.instances(), key, 0)
 
     return jax.jit(record)
 
