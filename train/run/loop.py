@@ -34,6 +34,9 @@ from train.run.resume import RecordedRun, logged_updates
 Begin = Callable[[Any], Any]
 """From a fresh training state to the one that a run begins with."""
 
+TrainChunk = Callable[[Any], tuple[Any, dict[str, jax.Array]]]
+"""`Learner.train_chunk`, compiled."""
+
 
 class Stage(NamedTuple):
     """Which stage of a run is trained, of how many (1 for a run without stages); `run` is the folder to resume."""
@@ -101,13 +104,13 @@ def run(
     begin: Begin | None = None,
     stage: Stage | None = None,
     kept: Kept | None = None,
-    shown: Shown | None = None,
+    shown: Shown,
 ) -> None:
     """Train to the end (or go on from the latest checkpoint), then report.
 
     `folder` is that of the run, or of an earlier stage of it; `recorded` is what its `config.yaml` and its checkpoints
     say. `begin` makes the state that a new run begins with from a fresh one; None for the fresh one itself. Programs
-    that are `kept` are not compiled again. Without `shown`, checkpoints and records are all that is left.
+    that are `kept` are not compiled again.
 
     Raises:
         UserError: no usable checkpoint to resume; a loss that is not finite; the folder cannot be written any more.
@@ -132,11 +135,10 @@ def run(
                 write_configuration(folder, recorded)
         params = learner.actor_params(state)
         evaluator = Evaluator(learner.evaluation_env, config.eval_episodes, config.eval_seed)
-        figures = evaluation_function(learner, evaluator)
-        programs = _Programs(train_chunk, compiler.compile(figures, params, quick=True, name="figures"))
-        report = shown.make_report(learner, params, evaluator, compiler) if shown and is_main else None
-        with _Session(learner, folder, recorded, checkpoints, update, stage, programs, shown) as session:
-            state = session.train(state, evaluate_first=not resume)
+        figures = compiler.compile(evaluation_function(learner, evaluator), params, quick=True, name="figures")
+        report = shown.make_report(learner, params, evaluator, compiler) if is_main else None
+        with _Session(learner, folder, recorded, checkpoints, update, stage, figures, shown) as session:
+            state = session.train(train_chunk, state, evaluate_first=not resume)
             last_figures = session.last_figures or session.evaluate(state)
             if report:
                 session.show_pictures(report.write(learner.actor_params(state), last_figures, folder))
@@ -174,15 +176,11 @@ def _kept(learner: Learner, checkpoints: Checkpoints, stage: Stage) -> str:
     )
 
 
-class _Programs(NamedTuple):
-    """Compiled programs: `Learner.train_chunk`, and that of `evaluation_function`."""
-
-    train_chunk: Callable[[Any], tuple[Any, dict[str, jax.Array]]]
-    figures: Callable[[Any], dict[str, jax.Array]]
-
-
 class _Session:
-    """One stretch of training: from a state to the end, or to an interruption; use it as a context manager."""
+    """One stretch of training: from a state to the end, or to an interruption; use it as a context manager.
+
+    `figures` is what `evaluation_function` makes, compiled.
+    """
 
     def __init__(
         self,
@@ -192,10 +190,10 @@ class _Session:
         checkpoints: Checkpoints,
         update: int,
         stage: Stage,
-        programs: _Programs,
-        shown: Shown | None,
+        figures: Callable[[Any], dict[str, jax.Array]],
+        shown: Shown,
     ):
-        config, self._stage, self._programs = learner.config, stage, programs
+        config, self._stage, self._figures = learner.config, stage, figures
         self.learner, self.folder, self.checkpoints, self.update = learner, folder, checkpoints, update
         self._configuration = recorded.values
         self.last_figures: Figures = {}
@@ -206,8 +204,8 @@ class _Session:
             for name in (METRICS, TIMING):
                 if faults := cut_back(folder / name, logged_updates(recorded, update)):
                     warn(f"{faults}; the run goes on from its checkpoint")
-            loggers = (config.logger, folder, recorded.values, env_steps)
-            self._writer = MetricsWriter(folder, functools.partial(shown.open_loggers, *loggers) if shown else tuple)
+            loggers = (config.logger, folder, self._configuration, env_steps)
+            self._writer = MetricsWriter(folder, functools.partial(shown.open_loggers, *loggers))
         total_steps = config.num_updates * config.steps_per_update
         self._progress = Progress(total_steps, env_steps, headlines, enabled=is_main, title=stage.title)
 
@@ -223,18 +221,18 @@ class _Session:
             if failure is None:  # else that is told, and the cause of this one
                 raise
 
-    def train(self, state: Any, *, evaluate_first: bool) -> Any:
+    def train(self, train_chunk: TrainChunk, state: Any, *, evaluate_first: bool) -> Any:
         """The state at the end; a request to stop saves everything, and raises `Interrupted`."""
         with Stop() as stop:
             if evaluate_first:
                 self._record_start(state)
-            return self._train(state, stop)
+            return self._train(train_chunk, state, stop)
 
-    def _train(self, state: Any, stop: Stop) -> Any:
+    def _train(self, train_chunk: TrainChunk, state: Any, stop: Stop) -> Any:
         config = self.learner.config
         while self.update < config.num_updates:
             began = time.perf_counter()
-            state, metrics = self._programs.train_chunk(state)
+            state, metrics = train_chunk(state)
             metrics = jax.device_get(metrics)
             seconds = time.perf_counter() - began
             self._require_finite(metrics)
@@ -265,7 +263,7 @@ class _Session:
     def evaluate(self, state: Any) -> Figures:
         """Figures of the state's policy on the fixed instances."""
         with self._progress.phase("evaluation"):
-            return to_host(self._programs.figures(self.learner.actor_params(state)))
+            return to_host(self._figures(self.learner.actor_params(state)))
 
     def show_pictures(self, pictures: Sequence[pathlib.Path]) -> None:
         """Show pictures in the loggers."""

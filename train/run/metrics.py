@@ -37,7 +37,7 @@ class MetricsWriter:
     against environment steps.
     """
 
-    def __init__(self, folder: pathlib.Path, open_loggers: Callable[[], Sequence[Logger]] = tuple):
+    def __init__(self, folder: pathlib.Path, open_loggers: Callable[[], Sequence[Logger]]):
         """Open the files, which have been cut back to what the run has done (`records.cut_back`), and the loggers."""
         with contextlib.ExitStack() as opened:
             paths = (folder / METRICS, folder / TIMING)
