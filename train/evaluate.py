@@ -12,12 +12,13 @@ import argparse
 import functools
 import pathlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 
 from jaxvrp import Environment, registry
+from jaxvrp.episodes import Episode
 from jaxvrp.io.command_line import Parser, UserError, above_zero, index, positive
 from jaxvrp.io.messages import nearest
 from jaxvrp.show import STILLS
@@ -57,9 +58,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     folder = RunFolder(args.run, changes, trust=args.trust)
     learner, config = folder.player, folder.player.config
     env = learner.evaluation_env
-    card = registry.card_of(env)
-    _check_render(folder, env, args.render, [])
-    _check_debug(env, args.debug)
+    _check_pictures(args, env, folder.sources)
     run = folder.load(args.checkpoint)
     seed = config.eval_seed if args.seed is None else args.seed
     evaluator = Evaluator(env, args.episodes or config.eval_episodes, seed)
@@ -82,17 +81,13 @@ def main(argv: Sequence[str] | None = None) -> None:
             best = compiler.compile(play, run.params, quick=True)(run.params)
             episodes.advance(evaluator.num_episodes * config.num_seeds)
         figures = {"policy": to_host(best), **evaluator.baselines(episodes, baselines)}
-        writers: list[tuple[str, str, Callable[..., None]]]
-        writers = [("--render", args.render, draw), ("--debug", args.debug, record_steps)]
         outputs = []
-        if asked := [writer for writer in writers if writer[1]]:
+        if args.render or args.debug:
             record = recording_function(learner, evaluator, key=key, temperature=args.temperature)
             params = first_seed(learner, run.params)
-            episode = jax.device_get(compiler.compile(record, params, quick=True)(params))
-            outputs = [Output(option, path, functools.partial(write, episode)) for option, path, write in asked]
+            outputs = _pictures(args, jax.device_get(compiler.compile(record, params, quick=True)(params)))
     head = f"{evaluator.num_episodes} fixed instances, whole episodes, {_kind_of_play(args, deterministic)} policy of"
-    report = f"{head} update {run.update}\n\n{figures_table(figures, card.headlines)}"
-    write_all(outputs, report)
+    write_all(outputs, f"{head} update {run.update}\n\n{figures_table(figures, registry.card_of(env).headlines)}")
 
 
 def _evaluate_instance(args: argparse.Namespace, changes: dict[str, Any]) -> None:
@@ -100,9 +95,7 @@ def _evaluate_instance(args: argparse.Namespace, changes: dict[str, Any]) -> Non
     file = InstanceFile.open(args.instance, args.run, changes, row=args.index, trust=args.trust)
     for path in args.plan:
         check_output("--plan", path, file.problems.endings, [file.path, *file.folder.sources])
-    card = registry.card_of(file.env)
-    _check_render(file.folder, file.env, args.render, [file.path])
-    _check_debug(file.env, args.debug)
+    _check_pictures(args, file.env, [*file.folder.sources, file.path])
     show_warnings(file.problems.inspect(file.problem, file.env), file.assumed)
     run = file.folder.load(args.checkpoint)
     deterministic = not (args.sampled or args.best_of > 1)
@@ -118,14 +111,11 @@ def _evaluate_instance(args: argparse.Namespace, changes: dict[str, Any]) -> Non
             episodes.begin(name)
             played[name] = file.play(actor, seed, tries[name])
             episodes.advance(tries[name])
-    figures = figures_table({name: each.figures for name, each in played.items()}, card.headlines)
+    headlines = registry.card_of(file.env).headlines
+    figures = figures_table({name: each.figures for name, each in played.items()}, headlines)
     report = f"{file.path}, {_kind_of_play(args, deterministic)} policy of update {run.update}\n\n{figures}"
-    shown, outputs = played[args.actor], []
-    if args.render:
-        drawing = functools.partial(draw, shown.episode, problem=file.problem)
-        outputs.append(Output("--render", args.render, drawing))
-    if args.debug:
-        outputs.append(Output("--debug", args.debug, functools.partial(record_steps, shown.episode)))
+    shown = played[args.actor]
+    outputs = _pictures(args, shown.episode, file.problem)
     if args.plan:
         plan = file.plan(shown, args.actor)
         outputs += [
@@ -141,20 +131,26 @@ def _kind_of_play(args: argparse.Namespace, deterministic: bool) -> str:
     return f"{'deterministic' if deterministic else 'sampled'}{temperature}{best_of}"
 
 
-def _check_render(folder: RunFolder, env: Environment, path: str | None, sources: list[pathlib.Path]) -> None:
-    if path is not None:
-        check_output("--render", path, (".gif", *STILLS), [*folder.sources, *sources])
-
-
-def _check_debug(env: Environment, folder: str | None) -> None:
-    if folder is None:
+def _check_pictures(args: argparse.Namespace, env: Environment, sources: list[pathlib.Path]) -> None:
+    """Check, before anything is played, that what `_pictures` gives can be written."""
+    if args.render is not None:
+        check_output("--render", args.render, (".gif", *STILLS), sources)
+    if args.debug is None:
         return
     if not can_record_steps(env):
-        raise UserError(f"--debug {folder}: this environment records no steps; leave it out")
-    path = pathlib.Path(folder)
+        raise UserError(f"--debug {args.debug}: this environment records no steps; leave it out")
+    path = pathlib.Path(args.debug)
     is_empty_folder = path.is_dir() and not any(path.iterdir())
     if path.exists() and not is_empty_folder:
-        raise UserError(f"--debug {folder}: this is no empty folder; give another one, or empty it")
+        raise UserError(f"--debug {args.debug}: this is no empty folder; give another one, or empty it")
+
+
+def _pictures(args: argparse.Namespace, episode: Episode, problem: Any = None) -> list[Output]:
+    """What `--render` and `--debug` ask for of an episode."""
+    draw_episode = functools.partial(draw, episode, problem=problem)
+    record = functools.partial(record_steps, episode)
+    known = [Output("--render", args.render, draw_episode), Output("--debug", args.debug, record)]
+    return [output for output in known if output.path]
 
 
 def _arguments(argv: Sequence[str] | None) -> tuple[argparse.Namespace, dict[str, Any]]:
