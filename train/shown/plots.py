@@ -76,22 +76,17 @@ def _curve_of(records: Sequence[Record], name: str) -> tuple[np.ndarray, np.ndar
 
 
 def learning_curve(
-    records: Sequence[Record],
-    baselines: Mapping[str, Mapping[str, Any]],
-    headlines: Sequence[Headline],
-    *,
-    fig: Any = None,
+    records: Sequence[Record], baselines: Mapping[str, Mapping[str, Any]], headlines: Sequence[Headline]
 ) -> Any:
     """Return, rates, entropies (or values) against environment steps: mean over seeds, band from least to most.
 
     Returns of training and evaluation have panels of their own where their episodes are not equally long. Those of the
     baselines are drawn as levels beside those of evaluation; headlines with a `curve` are rates, drawn from 0 to 1.
-    `fig` is a figure of matplotlib, or a part of one, to fill; None: a new one. Returns the figure.
+    Returns a figure of matplotlib.
     """
     panels = {**_return_panels(records), "rate": rates_of(headlines), **_role_panel(records)}
-    figure = paper.new_figure(4.0 * len(panels), 3.6, DPI) if fig is None else fig
-    if fig is None:
-        figure.set_layout_engine("constrained")
+    figure = paper.new_figure(4.0 * len(panels), 3.6, DPI)
+    figure.set_layout_engine("constrained")
     seeds = 1
     for axes, (title, curves) in zip(figure.subplots(1, len(panels), sharex=True), panels.items(), strict=True):
         for place, (name, label) in enumerate(curves.items()):
@@ -141,7 +136,6 @@ def compare(
     rates: Sequence[str] = (),
     baselines: Mapping[str, Mapping[str, Any]] | None = None,
     band: str = "range",
-    fig: Any = None,
 ) -> Any:
     """A panel for each metric, with a curve for each group: the mean over the seeds of all its runs, and their band.
 
@@ -150,10 +144,8 @@ def compare(
     """
     columns = min(len(metrics), 3)
     rows = -(-len(metrics) // columns)
-    figure = fig
-    if figure is None:
-        figure = paper.new_figure(max(4.0 * columns, 5.0), 3.2 * rows + 0.5, DPI)
-        figure.set_layout_engine("constrained")
+    figure = paper.new_figure(max(4.0 * columns, 5.0), 3.2 * rows + 0.5, DPI)
+    figure.set_layout_engine("constrained")
     panels = figure.subplots(rows, columns, squeeze=False, sharex=True).ravel()
     seeds, levels = [0] * len(groups), []
     for axes, (name, title) in zip(panels, metrics.items(), strict=False):

@@ -4,7 +4,6 @@ import json
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 
 from jaxvrp.card import Headline
 from jaxvrp.io.command_line import UserError
@@ -72,14 +71,6 @@ def test_returns_of_different_lengths_have_axes_of_their_own():
     training, evaluation = list(drawn.values())[:2]
     assert [line.get_label() for line in training.lines] == ["training"]
     assert [line.get_label() for line in evaluation.lines] == ["evaluation", "greedy"]
-
-
-def test_they_are_drawn_into_a_part_of_a_figure():
-    upper, lower = Figure(figsize=(12, 8)).subfigures(2, 1)
-    assert plots.learning_curve(RECORDS, {}, HEADLINES, fig=upper) is upper
-    group = plots.Group("one", (tuple(RECORDS),))
-    assert plots.compare([group], {"eval/return": "return"}, fig=lower) is lower
-    assert len(upper.axes) == 3 and len(lower.axes) == 1
 
 
 # --- the command ----------------------------------------------------------------------------------------------------
