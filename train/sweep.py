@@ -42,9 +42,9 @@ from train.shown.tables import aligned
 if TYPE_CHECKING:
     import optuna
 
-FOLDER, FAULT, SURPLUS, AGAIN = "folder", "fault", "surplus", "again"
-"""What is noted of a trial: the name of its run folder, why it failed, that there was nothing to train, and the number
-of the trial that it takes up, whose worker is gone."""
+FOLDER, FAULT, SURPLUS = "folder", "fault", "surplus"
+"""What is noted of a trial: the name of its run folder, why it failed, that there was nothing to train. Of trials with
+one folder the later goes on with the run of the earlier, whose worker is gone."""
 
 SETTINGS = "settings"
 """What is noted of a study: everything that all who join in must have in common."""
@@ -331,15 +331,14 @@ def take_up(study: optuna.Study, trials: Sequence[optuna.trial.FrozenTrial]) -> 
     """Let lost trials that nothing has taken up wait for a worker, in their own run folders; whether there are any."""
     import optuna
 
-    done = {each.user_attrs.get(AGAIN) for each in trials}
-    lost = [each for each in trials if _is_lost(each) and each.number not in done]
-    for each in lost:
-        notes = {FOLDER: _folder_name(each.number), **each.user_attrs, AGAIN: each.number}
+    last = {_folder_name(each): each for each in trials if SURPLUS not in each.user_attrs}
+    lost = {name: each for name, each in last.items() if _is_lost(each)}
+    for name, each in lost.items():
         waiting = optuna.create_trial(
             state=optuna.trial.TrialState.WAITING,
             params=each.params,
             distributions=each.distributions,
-            user_attrs=notes,
+            user_attrs={**each.user_attrs, FOLDER: name},
         )
         study.add_trial(waiting)
     return bool(lost)
@@ -362,13 +361,16 @@ def _expect(study: optuna.Study, running: set[int]) -> None:
 
 def _has_place(trial: optuna.trial.FrozenTrial) -> bool:
     """Whether it counts as one of the trials that are asked for, and not as a second try of another."""
-    if FOLDER in trial.user_attrs:
-        return trial.user_attrs[FOLDER] == _folder_name(trial.number)
-    return not trial.state.is_finished() or _is_lost(trial)
+    return SURPLUS not in trial.user_attrs and trial.user_attrs.get(FOLDER) in (None, _new_folder(trial))
 
 
-def _folder_name(number: int) -> str:
-    return f"trial_{number:04d}"
+def _folder_name(trial: optuna.trial.FrozenTrial | optuna.Trial) -> str:
+    """Of its run folder, also before that is noted."""
+    return trial.user_attrs.get(FOLDER, _new_folder(trial))
+
+
+def _new_folder(trial: optuna.trial.FrozenTrial | optuna.Trial) -> str:
+    return f"trial_{trial.number:04d}"
 
 
 def _best(study: optuna.Study) -> str:
@@ -391,18 +393,18 @@ def train_trial(trial: optuna.Trial, sweep: Sweep, worker: Worker) -> float:
     if FOLDER not in trial.user_attrs:
         if sum(map(_has_place, earlier)) >= sweep.trials:
             raise _surplus(trial)
-        trial.set_user_attr(FOLDER, _folder_name(trial.number))
-    same = [each for each in earlier if each.user_attrs.get(FOLDER) == trial.user_attrs[FOLDER]]
+        trial.set_user_attr(FOLDER, _folder_name(trial))
+    folder = sweep.out / _folder_name(trial)
+    same = [each for each in earlier if _folder_name(each) == folder.name and SURPLUS not in each.user_attrs]
     if any(each.state != optuna.trial.TrialState.FAIL for each in same):
         raise _surplus(trial)
-    if AGAIN in trial.user_attrs:
-        gone = f"the worker of trial {trial.user_attrs[AGAIN]} is gone"
-        worker.bar.write(f"{trial.user_attrs[FOLDER]}: {gone}, trial {trial.number} goes on with it")
+    if same:
+        gone = f"the worker of trial {same[-1].number} is gone"
+        worker.bar.write(f"{folder.name}: {gone}, trial {trial.number} goes on with it")
     # A sampler for each trial: the draws of workers differ. `constant_liar`: what others train counts as bad.
     draws = int(np.random.SeedSequence([sweep.sampler_seed, trial.number]).generate_state(1)[0])
     trial.study.sampler = optuna.samplers.TPESampler(seed=draws, constant_liar=True)
     values = {name: _suggest(trial, name, distribution) for name, distribution in sweep.space.items()}
-    folder = sweep.out / trial.user_attrs[FOLDER]
     _wait_until_free(folder, worker.stop)
     for _ in range(RESTARTS):
         status = _run(trial, sweep, folder, values, worker)
@@ -496,7 +498,8 @@ def report(study: optuna.Study, sweep: Sweep) -> None:
     for each in trials:
         value = "" if each.value is None else each.value
         keys = [each.params.get(name, "") for name in sweep.space]
-        rows.append([_run_name(each), _end_of(each, trials), value, *keys, each.number])
+        run = "" if SURPLUS in each.user_attrs else _folder_name(each)
+        rows.append([run, _end_of(each, trials), value, *keys, each.number])
     write_csv(sweep.out / "trials.csv", rows)
     printed = rows[: MOST_ROWS + 1]
     print(aligned([[run, end, _shown(value, ".3f"), *map(_shown, rest)] for run, end, value, *rest in printed]))
@@ -505,17 +508,13 @@ def report(study: optuna.Study, sweep: Sweep) -> None:
     draw(study, sweep)
 
 
-def _run_name(trial: optuna.trial.FrozenTrial) -> str:
-    """The run folder that it trained in; none, if there was nothing to train."""
-    return "" if SURPLUS in trial.user_attrs else trial.user_attrs.get(FOLDER, _folder_name(trial.number))
-
-
 def _end_of(trial: optuna.trial.FrozenTrial, trials: Sequence[optuna.trial.FrozenTrial]) -> str:
     """What became of a trial, among all of them."""
     if SURPLUS in trial.user_attrs:
         return "surplus"
-    after = [each for each in trials if each.user_attrs.get(AGAIN) == trial.number and SURPLUS not in each.user_attrs]
-    return f"taken up by {after[0].number}" if after else trial.state.name.lower()
+    same = (each for each in trials if _folder_name(each) == _folder_name(trial) and SURPLUS not in each.user_attrs)
+    after = [each.number for each in same if each.number > trial.number]
+    return f"taken up by {min(after)}" if after else trial.state.name.lower()
 
 
 def draw(study: optuna.Study, sweep: Sweep) -> None:
