@@ -44,34 +44,19 @@ def main(argv: Sequence[str] | None = None) -> None:
     """The command line: writes a folder, and prints the policy's figures beside the baselines; or a file."""
     args, changes = _arguments(argv)
     out = pathlib.Path(args.out)
-    is_program = out.suffix == program.ENDING
     folder = RunFolder(args.run, changes, trust=args.trust)
-    if is_program:
-        if args.config or args.episodes:
-            raise UserError(f"--config and --episodes are of a folder, and {out} will be a file; leave them out")
-        refuse_overwriting(out, "OUT", folder.sources)
-        refuse_unwritable(out, "OUT")
+    if out.suffix == program.ENDING:
         _write_program(out, folder, args)
         return
     if changes:
         raise UserError(
             f"--env.{next(iter(changes))} is of a file *{program.ENDING}; a folder plays what its run plays"
         )
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UserError(f"{out} is no new or empty folder; give another one, or a file {out.stem}{program.ENDING}")
-    try:
-        try_to_write(next(parent for parent in out.absolute().parents if parent.is_dir()) / out.name)
-    except OSError as error:
-        raise UserError(f"cannot write {out}: {error.strerror}; choose another folder") from None
+    _check_new_folder(out)
     if folder.is_policy and args.config:
         raise UserError(f"{args.run} is a policy, whose card says what it was trained by; leave --config out")
     run = folder.load(args.checkpoint)
-    if folder.is_policy:
-        training = read_card(folder.folder).training
-    else:
-        command = training_commands(folder.recorded, args.config, run.update)
-        steps = run.update * folder.recorded.config.steps_per_update
-        training = {"command": command, "update": run.update, "env_steps": steps}
+    training = _training(folder, run.update, args.config)
     config = folder.recorded.config
     episodes = args.episodes or config.eval_episodes
     asked = [] if episodes == config.eval_episodes else ["--episodes", str(episodes)]
@@ -96,7 +81,28 @@ def main(argv: Sequence[str] | None = None) -> None:
     print(f"\nwrote {out}: {size / 1000:.0f} kB, trained by {escaped(str(training.get('command')))}")
 
 
+def _check_new_folder(out: pathlib.Path) -> None:
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UserError(f"{out} is no new or empty folder; give another one, or a file {out.stem}{program.ENDING}")
+    try:
+        try_to_write(next(parent for parent in out.absolute().parents if parent.is_dir()) / out.name)
+    except OSError as error:
+        raise UserError(f"cannot write {out}: {error.strerror}; choose another folder") from None
+
+
+def _training(folder: RunFolder, update: int, config_file: str | None) -> dict[str, Any]:
+    """How a policy was trained, for its card."""
+    if folder.is_policy:
+        return read_card(folder.folder).training
+    command = training_commands(folder.recorded, config_file, update)
+    return {"command": command, "update": update, "env_steps": update * folder.recorded.config.steps_per_update}
+
+
 def _write_program(out: pathlib.Path, folder: RunFolder, args: argparse.Namespace) -> None:
+    if args.config or args.episodes:
+        raise UserError(f"--config and --episodes are of a folder, and {out} will be a file; leave them out")
+    refuse_overwriting(out, "OUT", folder.sources)
+    refuse_unwritable(out, "OUT")
     config = folder.recorded.config
     if not isinstance(config, NetworkKeys):
         raise UserError(f"{args.run} was trained by {folder.recorded.algorithm}; only discrete actions go into a file")

@@ -15,7 +15,7 @@ from typing import Any
 
 import jax
 
-from jaxvrp import episodes, registry, show
+from jaxvrp import Environment, episodes, registry, show
 from jaxvrp.io.command_line import Parser, UserError, index, refuse_overwriting, refuse_unwritable
 from jaxvrp.io.messages import nearest
 from train.commands.entry import entry
@@ -74,23 +74,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     With a baseline to compare with, also `episode_K_NAME.json`, and both are on the page.
     """
     args, changes = _arguments(argv)
-    is_file = isinstance(args.instance, str)
-    if args.index is not None and not is_file:
-        raise UserError("--index is of the problem in a file; name it with --instance")
-    file = InstanceFile.open(args.instance, args.run, changes, row=args.index, trust=args.trust) if is_file else None
-    folder = file.folder if file else RunFolder(args.run, changes, trust=args.trust)
+    file, folder = _opened(args, changes)
     config, name = folder.player.config, file.name if file else args.instance
-    if not file and args.instance >= config.eval_episodes:
-        raise UserError(
-            f"--instance is {args.instance}, but the run has {config.eval_episodes} fixed instances; "
-            f"choose one from 0 to {config.eval_episodes - 1}, or the file of a problem"
-        )
-    players, known = [POLICY], baseline_actors(file.env if file else folder.player.evaluation_env)
-    if args.against:
-        baseline = registry.players_of(folder.player.env).full_name(args.against)
-        if baseline not in known:
-            raise UserError(f"--against {args.against}: there is no such baseline; {nearest(args.against, known)}")
-        players.append(baseline)
+    players = _players(args.against, folder.player.evaluation_env)
     # The folder of a shipped policy is part of the package, and perhaps read-only.
     default = pathlib.Path() if folder.is_policy else folder.folder
     names = [f"episode_{name}", *(f"episode_{name}_{player.replace(' ', '_')}" for player in players[1:])]
@@ -104,13 +90,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     with Parts(len(players) + 1) as parts:
         for player in players:
             parts.begin("the policy plays" if player == POLICY else f"{player} plays")
-            if file:
-                episodes.append(episode_of_file(run, file, deterministic=deterministic, player=player))
-            else:
-                fixed = {"num_episodes": config.eval_episodes, "seed": config.eval_seed}
-                episodes.append(
-                    episode_of(run, instance=args.instance, deterministic=deterministic, player=player, **fixed)
-                )
+            choice: dict[str, Any] = {"deterministic": deterministic, "player": player}
+            fixed = {"num_episodes": config.eval_episodes, "seed": config.eval_seed}
+            episodes.append(
+                episode_of_file(run, file, **choice)
+                if file
+                else episode_of(run, instance=args.instance, **fixed, **choice)
+            )
         parts.begin("writing")
         write_files(episodes, paths)
     width = max(len(player) for player in players)
@@ -119,6 +105,33 @@ def main(argv: Sequence[str] | None = None) -> None:
         row = f"{episode['player']:<{width}}  " if len(episodes) > 1 else ""
         print(f"{row}return {summary['return']:.2f} in {summary['length']} steps", end="\n" if row else "; ")
     print(f"wrote {' and '.join(str(path) for path in (*paths, paths[0].with_suffix('.html')))}")
+
+
+def _opened(args: argparse.Namespace, changes: dict[str, Any]) -> tuple[InstanceFile | None, RunFolder]:
+    """The problem in a file, if `--instance` names a file, and the run that plays."""
+    if isinstance(args.instance, str):
+        file = InstanceFile.open(args.instance, args.run, changes, row=args.index, trust=args.trust)
+        return file, file.folder
+    if args.index is not None:
+        raise UserError("--index is of the problem in a file; name it with --instance")
+    folder = RunFolder(args.run, changes, trust=args.trust)
+    count = folder.player.config.eval_episodes
+    if args.instance >= count:
+        raise UserError(
+            f"--instance is {args.instance}, but the run has {count} fixed instances; "
+            f"choose one from 0 to {count - 1}, or the file of a problem"
+        )
+    return None, folder
+
+
+def _players(against: str | None, env: Environment) -> list[str]:
+    """Who plays: the policy, and the baseline to compare it with."""
+    if not against:
+        return [POLICY]
+    baseline, known = registry.players_of(env).full_name(against), baseline_actors(env)
+    if baseline not in known:
+        raise UserError(f"--against {against}: there is no such baseline; {nearest(against, known)}")
+    return [POLICY, baseline]
 
 
 def check_written(paths: list[pathlib.Path], sources: list[pathlib.Path]) -> None:

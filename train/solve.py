@@ -236,23 +236,28 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--env.KEY", metavar="VALUE", help="what the file does not say")
     words, given = split_mapping(argv, "env")
     args = parser.parse_args(words, argparse.Namespace(given=given))
+    if args.instance is None and not args.collect:
+        raise UserError(f"there is no problem to solve; give a file, a folder or a pattern, see {parser.prog} --help")
+    _check_options(args, argv)
+    return args
+
+
+def _check_options(args: argparse.Namespace, argv: Sequence[str]) -> None:
+    """Refuse options that do not go together."""
     if args.collect:
         if extra := [word for word in argv if word.startswith("--") and not word.startswith("--collect")]:
             raise UserError(f"--collect takes a folder alone; leave out {extra[0]}")
-        return args
-    if args.instance is None:
-        raise UserError(f"there is no problem to solve; give a file, a folder or a pattern, see {parser.prog} --help")
+        return
     if shards.means_many(args.instance):
         if len(args.out) != 1 or args.picture or args.index is not None:
             raise UserError("many files take --out DIR, one folder for all plans, and neither --picture nor --index")
     elif args.shard:
         raise UserError(f"--shard is of many files, and {args.instance} is one; leave it out")
-    refuse_beside_fleet(args, given)
+    refuse_beside_fleet(args, args.given)
     if args.run and args.env:
         raise UserError("--env: a run brings its own environment; leave --env or --run out")
     if args.trust and not args.run:
         raise UserError("--trust is of --run; leave it out")
-    return args
 
 
 if __name__ == "__main__":
