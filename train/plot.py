@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import collections
-import contextlib
 import json
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -120,11 +119,10 @@ def read_rates(run: Run) -> dict[str, str]:
 
     Those that the run has written; of a run that has not, of an earlier version, those of the registered environment.
     """
-    with contextlib.suppress(OSError, ValueError, RecursionError):  # not there, or damaged
-        written = json.loads(read_bytes(run.folder / RATES, LARGEST_JSON))
-        if isinstance(written, dict):
-            # Foreign text is drawn as it is: a `$` begins no formula.
-            return {name: cut(str(label), LONGEST_LABEL).replace("$", r"\$") for name, label in written.items()}
+    written = _object_in(run.folder / RATES)
+    if written is not None:
+        # Foreign text is drawn as it is: a `$` begins no formula.
+        return {name: cut(str(label), LONGEST_LABEL).replace("$", r"\$") for name, label in written.items()}
     card = registry.all_cards().get(str(run.values.get("env.name")))
     return rates_of(card.headlines) if card else {}
 
@@ -146,17 +144,22 @@ def chosen_metrics(runs: Sequence[Run], rates: Mapping[str, str], asked: Sequenc
 def common_baselines(runs: Iterable[Run]) -> dict[str, dict[str, float]]:
     """Figures of the baselines on which the summaries of all finished runs agree."""
     found: dict[str, list[float]] = collections.defaultdict(list)
-    written = []
-    for run in runs:
-        with contextlib.suppress(OSError, ValueError, RecursionError):  # not there, or damaged
-            written.append(json.loads(read_bytes(run.folder / "summary.json", LARGEST_JSON)))
-    written = [summary for summary in written if isinstance(summary, dict) and summary]
+    written = [summary for run in runs if (summary := _object_in(run.folder / "summary.json"))]
     for summary in written:
         for name, figures in summary.items():
             if name != "policy" and isinstance(figures, dict) and isinstance(figures.get("return"), float):
                 found[name].append(figures["return"])
     agreed = {name: returns for name, returns in found.items() if len(returns) == len(written)}
     return {name: {"return": returns[0]} for name, returns in agreed.items() if max(returns) - min(returns) < 1e-4}
+
+
+def _object_in(path: pathlib.Path) -> dict[str, Any] | None:
+    """The object in a file of JSON; None if that is not there, or damaged."""
+    try:
+        content = json.loads(read_bytes(path, LARGEST_JSON))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return content if isinstance(content, dict) else None
 
 
 def _learned(run: Run) -> dict[str, Any]:
