@@ -20,7 +20,7 @@ import jax
 
 import jaxvrp
 from jaxvrp import Environment, registry, show
-from jaxvrp.actor import Actor
+from jaxvrp.actor import Actor, RandomActor
 from jaxvrp.io.command_line import Parser, UserError, index
 from jaxvrp.io.messages import nearest
 from jaxvrp.players import GREEDY
@@ -28,7 +28,7 @@ from jaxvrp.policies.environment import changed_for_evaluation
 from jaxvrp.policies.folder import find_run, shipped_policies
 from train.commands.entry import entry
 from train.replay import check_written, episode_of, make_folder, write_files
-from train.run.evaluator import Evaluator, baseline_actors
+from train.run.evaluator import Evaluator
 from train.run.folder import RunFolder, read_run
 from train.run.progress import Parts
 from train.settings.command_line import split_mapping, users_code
@@ -46,9 +46,8 @@ def play(env: Environment, actor: Actor, seed: int) -> dict[str, Any]:
 def players(env: Environment) -> dict[str, Any]:
     """By name, functions from an environment to a player that needs no training: baselines, planners, random play."""
     known = registry.players_of(env)
-    simple = {name: lambda env, name=name: baseline_actors(env)[name] for name in baseline_actors(env)}
     first = dict(zip([GREEDY], known.baselines.values(), strict=False))
-    return {**first, **simple, **known.planners}
+    return {**first, **known.baselines, "random": RandomActor, **known.planners}
 
 
 def main(argv: Sequence[str] | None = None) -> None:
