@@ -127,8 +127,7 @@ def _reader_of(
     path: str, run: str, changes: dict[str, Any], trust: bool
 ) -> tuple[dict[str, Any], Environment, Problems[Any]]:
     """The keywords of a run's environment, this environment, and what reads its files."""
-    named = [value for value in changes.values() if isinstance(value, str)]
-    keywords = read_run(find_run(run), trust=trust, named=named).config.env
+    keywords = read_run(find_run(run), trust=trust, named=changes.values()).config.env
     made = _make(keywords)
     problems = registry.problems_of(made)
     if problems is None:

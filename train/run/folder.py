@@ -112,10 +112,9 @@ class RunFolder:
             UserError: no run there, no such parameter, or a dotted path without `trust`; see `read_run`.
         """
         changes = env or {}
-        named = [*named, *(value for value in changes.values() if isinstance(value, str))]
         self.folder = find_run(run)
         self.is_policy = (self.folder / CARD).is_file()
-        self.recorded = read_run(self.folder, trust=trust, named=named)
+        self.recorded = read_run(self.folder, trust=trust, named=[*named, *changes.values()])
         config = dataclasses.replace(self.recorded.config, **self.recorded.config.reading)
         try:
             self.writer = self.player = make_train(config)
