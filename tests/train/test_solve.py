@@ -565,7 +565,7 @@ def test_the_samples_of_a_policy_end_at_their_limit(monkeypatch, seconds, lots):
         return toolbox.Searched({64: 80, 16: 32, 4: 8, 1: 1}[tries] / 8, 1.0, {})
 
     monkeypatch.setattr(methods, "timed", timed)
-    reports = list(methods.sample_policy(None, None, None, None)(jax.random.key(0), seconds))
+    reports = list(methods.sample_policy(None, None, None, None, jax.random.key(0), seconds))
     assert played == [1, *lots] and len(reports) == len(played)
     assert reports[-1].seconds == max(seconds, 1 / 8)
 

@@ -34,37 +34,32 @@ def methods_of(env: Environment, instance: Any) -> dict[str, Method]:
     planners = {name: make for name, make in players.planners.items() if name not in players.searches}
     makers: dict[str, MakeActor] = {**planners, **players.baselines, "random": RandomActor}
     searches = {name: functools.partial(search, env, instance) for name, search in players.searches.items()}
-    return {**searches, **{name: play_once(env, instance, shared_program(make)) for name, make in makers.items()}}
+    once = {name: functools.partial(play_once, env, instance, shared_program(make)) for name, make in makers.items()}
+    return {**searches, **once}
 
 
-def play_once(env: Environment, instance: Any, program: Any) -> Method:
-    """One episode, by a program of `episode_program`."""
-
-    def play(key: jax.Array, seconds: float) -> Iterator[Searched]:
-        del seconds
-        yield timed(program, env, instance, key)
-
-    return play
+def play_once(env: Environment, instance: Any, program: Any, key: jax.Array, seconds: float) -> Iterator[Searched]:
+    """One episode, by a program of `episode_program`; a `Method` of what comes first."""
+    del seconds
+    yield timed(program, env, instance, key)
 
 
-def sample_policy(env: Environment, instance: Any, deterministic: Actor, sampling: Actor) -> Method:
-    """What a policy holds for best, then the best of as many samples as there is time for."""
-
-    def play(key: jax.Array, seconds: float) -> Iterator[Searched]:
-        (best,) = play_once(env, instance, episode_program(lambda env: deterministic, tries=1))(key, seconds)
+def sample_policy(
+    env: Environment, instance: Any, deterministic: Actor, sampling: Actor, key: jax.Array, seconds: float
+) -> Iterator[Searched]:
+    """What a policy holds for best, then the best of as many samples as there is time for; likewise."""
+    best = timed(episode_program(lambda env: deterministic, tries=1), env, instance, key)
+    yield best
+    programs = {tries: episode_program(lambda env: sampling, tries=tries) for tries in LOTS}
+    now = of_each = best.seconds
+    while now < seconds:
+        tries = next((each for each in LOTS if episodes_of(each) * of_each <= seconds - now), LOTS[-1])
+        key, sample_key = jax.random.split(key)
+        found = timed(programs[tries], env, instance, sample_key)
+        of_each = found.seconds / episodes_of(tries)
+        now += found.seconds
+        best = (found if found.cost < best.cost else best)._replace(seconds=now)
         yield best
-        programs = {tries: episode_program(lambda env: sampling, tries=tries) for tries in LOTS}
-        now = of_each = best.seconds
-        while now < seconds:
-            tries = next((each for each in LOTS if episodes_of(each) * of_each <= seconds - now), LOTS[-1])
-            key, sample_key = jax.random.split(key)
-            found = timed(programs[tries], env, instance, sample_key)
-            of_each = found.seconds / episodes_of(tries)
-            now += found.seconds
-            best = (found if found.cost < best.cost else best)._replace(seconds=now)
-            yield best
-
-    return play
 
 
 def episode_program(make: MakeActor, *, tries: int) -> Any:

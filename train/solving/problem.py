@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
 import os
 import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -68,10 +69,11 @@ def open_problem(
         best, sampling = (trained.learner.actor(params, deterministic=choice) for choice in (True, False))
         made = file.problems.weighed(file.problem, file.env)
         instance = file.problems.instance(file.problem, made)
-        methods = {POLICY: sample_policy(made, instance, best, sampling), **methods_of(made, instance)}
+        sample = functools.partial(sample_policy, made, instance, best, sampling)
+        methods = {POLICY: sample, **methods_of(made, instance)}
         if lookahead := registry.players_of(made).lookahead:
             program = episode_program(lambda env: lookahead(env, best), tries=1)
-            methods[f"planner with {POLICY}"] = play_once(made, instance, program)
+            methods[f"planner with {POLICY}"] = functools.partial(play_once, made, instance, program)
         solving = _solving(file.problems, file.problem, methods)
         return Problem(made, file.problems, file.problem, solving, file.assumed)
     name, problems = read_problems(path, env, given)
