@@ -21,9 +21,6 @@ class Insight(NamedTuple):
     value: ByRole
 
 
-NO_INSIGHT = Insight({}, {})
-
-
 class Learner(Protocol):
     """An algorithm that is ready to train in `env`, and to play `evaluation_env`.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -53,22 +52,14 @@ class DenseNetwork(nn.Module):
         return nn.Dense(self.size, kernel_init=kernel_init)(x)
 
 
-@dataclasses.dataclass(frozen=True)
 class RoleNetworks:
     """Actor `[..., F] -> [..., outputs]` and critic `[..., F + A] -> [..., 1]` of a role; all its agents share them."""
 
-    actor: nn.Module
-    critic: nn.Module
-    observation_size: int
-    action_size: int
-
-    @classmethod
-    def create(
-        cls, config: OffPolicyConfig, observation_size: int, action_size: int, actor_outputs: int
-    ) -> RoleNetworks:
+    def __init__(self, config: OffPolicyConfig, observation_size: int, action_size: int, actor_outputs: int):
         """The networks of a configuration; the actor has `actor_outputs` numbers as outputs."""
         dense = {name: getattr(config, name) for name in ("hidden_sizes", "activation", "layer_norm")}
-        return cls(DenseNetwork(actor_outputs, **dense), DenseNetwork(1, **dense), observation_size, action_size)
+        self.actor, self.critic = DenseNetwork(actor_outputs, **dense), DenseNetwork(1, **dense)
+        self.observation_size, self.action_size = observation_size, action_size
 
     def init(self, key: jax.Array) -> dict[str, Params]:
         """Fresh parameters of `actor` and `critic`."""

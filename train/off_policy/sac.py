@@ -27,7 +27,7 @@ class SAC:
 
     def __init__(self, config: SACConfig, observation_size: int, action_size: int):
         self.config = config
-        self.networks = RoleNetworks.create(config, observation_size, action_size, actor_outputs=2 * action_size)
+        self.networks = RoleNetworks(config, observation_size, action_size, actor_outputs=2 * action_size)
         self.target_entropy = -float(action_size) if config.target_entropy is None else config.target_entropy
         rates = {"actor": config.actor_lr, "critic": config.critic_lr, "log_temperature": config.temperature_lr}
         self.optimizers = {part: optax.adam(rate) for part, rate in rates.items()}

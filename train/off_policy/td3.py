@@ -21,7 +21,7 @@ class TD3:
 
     def __init__(self, config: TD3Config, observation_size: int, action_size: int):
         self.config = config
-        self.networks = RoleNetworks.create(config, observation_size, action_size, actor_outputs=action_size)
+        self.networks = RoleNetworks(config, observation_size, action_size, actor_outputs=action_size)
         self.optimizers = {"actor": optax.adam(config.actor_lr), "critic": optax.adam(config.critic_lr)}
 
     @property

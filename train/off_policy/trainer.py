@@ -18,7 +18,7 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
 from jaxvrp import Environment, VecEnv
-from train.learner import NO_INSIGHT, Insight
+from train.learner import Insight
 from train.off_policy.collect import Collector, Method, TurnActor, box_of, sizes
 from train.off_policy.config import OffPolicyConfig
 from train.off_policy.q_learning import Metrics, RoleState
@@ -93,7 +93,7 @@ class Trainer:
     def insight(self, params: Any, critic: Any, states: Any) -> Insight:
         """An empty `Insight`: actions are continuous."""
         del params, critic, states
-        return NO_INSIGHT
+        return Insight({}, {})
 
     def _methods(self, config: OffPolicyConfig) -> dict[str, Method]:
         return {name: self.make_method(config, *sizes(role)) for name, role in self.env.roles.items()}

@@ -307,8 +307,9 @@ def _critics(config: PPOConfig, env: Environment) -> Critics:
     else:
         # Of several agents there is a mean place, which is no agent's.
         heads = {TEAM: (num_agents, places_of(next(iter(env.roles.values()))) if num_agents == 1 else ())}
-    specs = {
-        name: NetworkSpec(
+    networks = {}
+    for name, (size, places) in heads.items():
+        spec = NetworkSpec(
             is_actor=False,
             num_agents=num_agents,
             head_size=size,
@@ -316,9 +317,8 @@ def _critics(config: PPOConfig, env: Environment) -> Critics:
             kinds=env.entity_kinds,
             places=places,
         )
-        for name, (size, places) in heads.items()
-    }
-    return Critics({name: build_network(config, spec) for name, spec in specs.items()}, env.roles)
+        networks[name] = build_network(config, spec)
+    return Critics(networks, env.roles)
 
 
 def _optimizer(config: PPOConfig, actors: Actors, critics: Critics) -> optax.GradientTransformation:

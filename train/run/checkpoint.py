@@ -206,12 +206,10 @@ class Checkpoints:
             found = _checksums(folder)
         except OSError as error:
             raise self._unreadable(update, error) from None
-        damaged = next((name for name, checksum in contents.files.items() if found.get(name) != checksum), None)
-        return (
-            f"{cut(damaged, 80)} is missing or was changed"
-            if damaged
-            else _difference(contents.arrays, _described(like))
-        )
+        for name, checksum in contents.files.items():
+            if found.get(name) != checksum:
+                return f"{cut(name, 80)} is missing or was changed"
+        return _difference(contents.arrays, _described(like))
 
     def _unreadable(self, update: int, error: OSError) -> UserError:
         if isinstance(error, FileNotFoundError):

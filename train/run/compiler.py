@@ -34,16 +34,12 @@ class Kept:
     """What a process that trains one run after another has compiled, by all that programs depend on."""
 
     def __init__(self) -> None:
-        self._programs: dict[str, Programs] = {}
+        self._programs: Callable[[str], Programs] = functools.lru_cache(MOST_KEPT)(lambda key: {})
 
     def of(self, config: RunConfig) -> Programs:
         """The programs of configurations like this one; they may have other `RunConfig.numbers`."""
         values = {**dataclasses.asdict(config), **dict.fromkeys(config.numbers, "any")}
-        key = json.dumps([type(config).__name__, values])
-        self._programs[key] = self._programs.pop(key, {})
-        if len(self._programs) > MOST_KEPT:
-            del self._programs[next(iter(self._programs))]
-        return self._programs[key]
+        return self._programs(json.dumps([type(config).__name__, values]))
 
 
 class Compiler:
@@ -80,7 +76,8 @@ class Compiler:
             return program
         compiled = self._kept.get(name)
         if compiled is None:
-            options = QUICK if quick and _optimizes_on_cpu() else None
+            optimizes = not jax.config.values["jax_disable_most_optimizations"]
+            options = QUICK if quick and optimizes and jax.default_backend() == "cpu" else None
             compiled = self._threads.submit(jitted.lower(*given, *like).compile, options)
         if name is not None:
             self._kept[name] = compiled
@@ -89,7 +86,3 @@ class Compiler:
             return compiled.result()(*given, *arguments)
 
         return call
-
-
-def _optimizes_on_cpu() -> bool:
-    return jax.default_backend() == "cpu" and not jax.config.values["jax_disable_most_optimizations"]
