@@ -42,17 +42,16 @@ class SAC:
 
     def act(self, actor: Params, observation: jax.Array, noise: jax.Array) -> jax.Array:
         """A sample of the policy, see `train.off_policy.collect.Method`."""
-        return sample(actor, observation, noise, self.networks)[0]
+        return self.sample(actor, observation, noise)[0]
 
     def learn(self, state: RoleState, batches: Decisions, key: jax.Array) -> tuple[RoleState, Metrics]:
         """One step of the critics, of the actor, of the temperature, and of the target."""
         batch = jax.tree.map(lambda leaf: leaf[0], batches)
         noise = jax.random.normal(key, (2, *batch.action.shape), jnp.float32)
-        target = critic_target(state.params, state.target, batch, noise[0], self.config.gamma, self.networks)
+        target = self.critic_target(state.params, state.target, batch, noise[0])
         state, metrics = q_learning.critic_step(state, batch, target, self.networks, self.optimizers["critic"])
-        of_actor = functools.partial(
-            actor_loss, others=state.params, observation=batch.observation, noise=noise[1], networks=self.networks
-        )
+        seen = batch.observation
+        of_actor = functools.partial(self.actor_loss, others=state.params, observation=seen, noise=noise[1])
         state, actor_metrics = q_learning.gradient_step(state, "actor", of_actor, self.optimizers["actor"])
         loss = functools.partial(temperature_loss, entropy=actor_metrics["entropy"], target_entropy=self.target_entropy)
         part = "log_temperature"
@@ -61,17 +60,41 @@ class SAC:
         metrics |= {**actor_metrics, "temperature": temperature_metrics["temperature"]}
         return state.replace(target={"critic": critic}), metrics
 
+    def sample(self, actor: Params, observation: jax.Array, noise: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Actions `f32[B, A]` in [-1, 1] for observations `f32[B, F]`, and their log-probabilities `f32[B]`.
 
-def sample(
-    actor: Params, observation: jax.Array, noise: jax.Array, networks: RoleNetworks
-) -> tuple[jax.Array, jax.Array]:
-    """Actions `f32[B, A]` in [-1, 1] for observations `f32[B, F]`, and their log-probabilities `f32[B]`.
+        `noise` `f32[B, A]` is standard normal; 0 gives the mode of the Gaussian, squashed.
+        """
+        outputs: Any = self.networks.actor.apply(actor, observation)
+        mean, log_deviation = jnp.split(outputs, 2, axis=-1)
+        return sample_squashed(noise, mean, log_deviation)
 
-    `noise` `f32[B, A]` is standard normal; 0 gives the mode of the Gaussian, squashed.
-    """
-    outputs: Any = networks.actor.apply(actor, observation)
-    mean, log_deviation = jnp.split(outputs, 2, axis=-1)
-    return sample_squashed(noise, mean, log_deviation)
+    def critic_target(
+        self, params: dict[str, Params], target: dict[str, Params], batch: Decisions, noise: jax.Array
+    ) -> jax.Array:
+        """The critics' target, `f32[B]`: the lesser soft value of a sampled next action.
+
+        `params` holds those of `actor` and `log_temperature`, `target` those of the target `critic`; `noise`
+        `f32[B, A]` is standard normal.
+        """
+        chex.assert_equal_shape([noise, batch.action])
+        next_action, log_prob = self.sample(params["actor"], batch.next_observation, noise)
+        next_value = self.networks.q(target["critic"], batch.next_observation, next_action).min(axis=0)
+        next_value -= jnp.exp(params["log_temperature"]) * log_prob
+        return q_learning.td_target(batch, next_value, self.config.gamma)
+
+    def actor_loss(
+        self, actor: Params, others: dict[str, Params], observation: jax.Array, noise: jax.Array
+    ) -> tuple[jax.Array, Metrics]:
+        """Mean of temperature times log-probability minus the lesser value, `f32[]`, and metrics.
+
+        `others` holds the parameters of `critic` and `log_temperature`; the rest is as in `sample`.
+        """
+        action, log_prob = self.sample(actor, observation, noise)
+        value = self.networks.q(others["critic"], observation, action).min(axis=0)
+        chex.assert_equal_shape([log_prob, value])
+        loss = (jnp.exp(others["log_temperature"]) * log_prob - value).mean()
+        return loss, {"actor_loss": loss, "entropy": -log_prob.mean()}
 
 
 def sample_squashed(noise: jax.Array, mean: jax.Array, log_deviation: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -86,39 +109,6 @@ def sample_squashed(noise: jax.Array, mean: jax.Array, log_deviation: jax.Array)
     drawn = mean + jnp.exp(log_deviation) * noise
     log_stretch = 2 * (jnp.log(2) - drawn - jax.nn.softplus(-2 * drawn))  # log of the slope 1 - tanh(drawn)^2
     return jnp.tanh(drawn), (log_density - log_stretch).sum(axis=-1)
-
-
-def critic_target(
-    params: dict[str, Params],
-    target: dict[str, Params],
-    batch: Decisions,
-    noise: jax.Array,
-    gamma: float,
-    networks: RoleNetworks,
-) -> jax.Array:
-    """The critics' target, `f32[B]`: the lesser soft value of a sampled next action.
-
-    `params` holds those of `actor` and `log_temperature`, `target` those of the target `critic`; `noise` `f32[B, A]` is
-    standard normal.
-    """
-    chex.assert_equal_shape([noise, batch.action])
-    next_action, log_prob = sample(params["actor"], batch.next_observation, noise, networks)
-    next_value = networks.q(target["critic"], batch.next_observation, next_action).min(axis=0)
-    return q_learning.td_target(batch, next_value - jnp.exp(params["log_temperature"]) * log_prob, gamma)
-
-
-def actor_loss(
-    actor: Params, others: dict[str, Params], observation: jax.Array, noise: jax.Array, networks: RoleNetworks
-) -> tuple[jax.Array, Metrics]:
-    """Mean of temperature times log-probability minus the lesser value, `f32[]`, and metrics.
-
-    `others` holds the parameters of `critic` and `log_temperature`; the rest is as in `sample`.
-    """
-    action, log_prob = sample(actor, observation, noise, networks)
-    value = networks.q(others["critic"], observation, action).min(axis=0)
-    chex.assert_equal_shape([log_prob, value])
-    loss = (jnp.exp(others["log_temperature"]) * log_prob - value).mean()
-    return loss, {"actor_loss": loss, "entropy": -log_prob.mean()}
 
 
 def temperature_loss(

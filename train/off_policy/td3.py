@@ -37,7 +37,7 @@ class TD3:
 
     def act(self, actor: Params, observation: jax.Array, noise: jax.Array) -> jax.Array:
         """Actions with exploration noise, see `train.off_policy.collect.Method`."""
-        action = deterministic_action(actor, observation, self.networks)
+        action = self.deterministic_action(actor, observation)
         return jnp.clip(action + self.config.exploration_noise * noise, -1.0, 1.0)
 
     def learn(self, state: RoleState, batches: Decisions, key: jax.Array) -> tuple[RoleState, Metrics]:
@@ -46,7 +46,7 @@ class TD3:
         def critic_step(state: RoleState, xs: tuple[Decisions, jax.Array]) -> tuple[RoleState, Metrics]:
             batch, key = xs
             noise = jax.random.normal(key, batch.action.shape, jnp.float32)
-            target = critic_target(state.target, batch, noise, self.config, self.networks)
+            target = self.critic_target(state.target, batch, noise)
             return q_learning.critic_step(state, batch, target, self.networks, self.optimizers["critic"])
 
         keys = jax.random.split(key, self.batches_per_step)
@@ -54,39 +54,30 @@ class TD3:
         state, critic_metrics = jax.lax.scan(critic_step, state, (batches, keys), unroll=True)
         critic_metrics = jax.tree.map(jnp.mean, critic_metrics)
         observation = batches.observation[-1]
-        loss = functools.partial(
-            actor_loss, critic=state.params["critic"], observation=observation, networks=self.networks
-        )
+        loss = functools.partial(self.actor_loss, critic=state.params["critic"], observation=observation)
         state, actor_metrics = q_learning.gradient_step(state, "actor", loss, self.optimizers["actor"])
         target = q_learning.polyak(state.target, state.params, self.config.tau)
         return state.replace(target=target), critic_metrics | actor_metrics
 
+    def deterministic_action(self, actor: Params, observation: jax.Array) -> jax.Array:
+        """The actor's actions `f32[B, A]` in [-1, 1] for observations `f32[B, F]`."""
+        outputs: Any = self.networks.actor.apply(actor, observation)
+        return jnp.tanh(outputs)
 
-def deterministic_action(actor: Params, observation: jax.Array, networks: RoleNetworks) -> jax.Array:
-    """The actor's actions `f32[B, A]` in [-1, 1] for observations `f32[B, F]`."""
-    outputs: Any = networks.actor.apply(actor, observation)
-    return jnp.tanh(outputs)
+    def critic_target(self, target: dict[str, Params], batch: Decisions, noise: jax.Array) -> jax.Array:
+        """The critics' target, `f32[B]`: the lesser value of an action of the target actor, with clipped `noise` on it.
 
+        `target` holds the parameters of the target `actor` and `critic`, `noise` `f32[B, A]` is standard normal.
+        """
+        chex.assert_equal_shape([noise, batch.action])
+        smoothing = jnp.clip(self.config.policy_noise * noise, -self.config.noise_clip, self.config.noise_clip)
+        next_action = self.deterministic_action(target["actor"], batch.next_observation)
+        smoothed = jnp.clip(next_action + smoothing, -1.0, 1.0)
+        next_value = self.networks.q(target["critic"], batch.next_observation, smoothed).min(axis=0)
+        return q_learning.td_target(batch, next_value, self.config.gamma)
 
-def critic_target(
-    target: dict[str, Params], batch: Decisions, noise: jax.Array, config: TD3Config, networks: RoleNetworks
-) -> jax.Array:
-    """The critics' target, `f32[B]`: the lesser value of an action of the target actor, with clipped `noise` on it.
-
-    `target` holds the parameters of the target `actor` and `critic`, `noise` `f32[B, A]` is standard normal.
-    """
-    chex.assert_equal_shape([noise, batch.action])
-    smoothing = jnp.clip(config.policy_noise * noise, -config.noise_clip, config.noise_clip)
-    next_action = deterministic_action(target["actor"], batch.next_observation, networks)
-    smoothed = jnp.clip(next_action + smoothing, -1.0, 1.0)
-    next_value = networks.q(target["critic"], batch.next_observation, smoothed).min(axis=0)
-    return q_learning.td_target(batch, next_value, config.gamma)
-
-
-def actor_loss(
-    actor: Params, critic: Params, observation: jax.Array, networks: RoleNetworks
-) -> tuple[jax.Array, Metrics]:
-    """Minus the first critic's mean value of the actor's actions in observations `f32[B, F]`, and metrics."""
-    action = deterministic_action(actor, observation, networks)
-    loss = -networks.q(critic, observation, action)[0].mean()
-    return loss, {"actor_loss": loss}
+    def actor_loss(self, actor: Params, critic: Params, observation: jax.Array) -> tuple[jax.Array, Metrics]:
+        """Minus the first critic's mean value of the actor's actions in observations `f32[B, F]`, and metrics."""
+        action = self.deterministic_action(actor, observation)
+        loss = -self.networks.q(critic, observation, action)[0].mean()
+        return loss, {"actor_loss": loss}

@@ -84,7 +84,7 @@ def test_td3_targets(twin):
     following = np.clip(np.tanh(forward(target["actor"], rows.next_observation)) + smoothing, -1, 1)
     value = plain_q(target["critic"], rows.next_observation, following).min(axis=0)
     expected = rows.reward + np.where(rows.terminated == 1, 0, 0.9 * value)
-    got = td3.critic_target(learned.target, batch, noise, TD3_CONFIG, method.networks)
+    got = method.critic_target(learned.target, batch, noise)
     np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
     np.testing.assert_array_equal(np.asarray(got)[rows.terminated == 1], batch.reward[rows.terminated == 1])
 
@@ -98,7 +98,7 @@ def test_td3_losses(twin):
     np.testing.assert_allclose(loss, (error**2).mean(axis=1).sum(), rtol=1e-5)
     q = plain_q(params["critic"], rows.observation, rows.action)
     np.testing.assert_allclose(metrics["q"], q.mean(), rtol=1e-5)
-    loss, _ = td3.actor_loss(learned.params["actor"], learned.params["critic"], batch.observation, method.networks)
+    loss, _ = method.actor_loss(learned.params["actor"], learned.params["critic"], batch.observation)
     action = np.tanh(forward(params["actor"], rows.observation))
     expected = plain_q(params["critic"], rows.observation, action)
     assert abs(expected[0].mean() - expected.min(axis=0).mean()) > 1e-2  # the first critic, not the lesser
@@ -111,14 +111,14 @@ def test_sac_targets(soft):
     following, log_prob = plain_sample(params["actor"], rows.next_observation, noise.astype(float))
     value = plain_q(target["critic"], rows.next_observation, following).min(axis=0) - 0.3 * log_prob
     expected = rows.reward + np.where(rows.terminated == 1, 0, 0.9 * value)
-    got = sac.critic_target(learned.params, learned.target, batch, noise, 0.9, method.networks)
+    got = method.critic_target(learned.params, learned.target, batch, noise)
     np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4)
 
 
 def test_sac_losses(soft):
     method, learned, batch, noise = soft
     params, rows = double(learned.params), double(batch)
-    loss, metrics = sac.actor_loss(learned.params["actor"], learned.params, batch.observation, noise, method.networks)
+    loss, metrics = method.actor_loss(learned.params["actor"], learned.params, batch.observation, noise)
     action, log_prob = plain_sample(params["actor"], rows.observation, noise.astype(float))
     expected = (0.3 * log_prob - plain_q(params["critic"], rows.observation, action).min(axis=0)).mean()
     np.testing.assert_allclose(loss, expected, rtol=1e-4)
@@ -149,7 +149,7 @@ def test_gradient_of_the_actors(twin, soft):
     method, learned, batch, noise = twin
     params, rows = double(learned.params), double(batch)
     critic, seen = learned.params["critic"], batch.observation
-    slopes = jax.grad(lambda p: td3.actor_loss(p, critic, seen, method.networks)[0])
+    slopes = jax.grad(lambda p: method.actor_loss(p, critic, seen)[0])
     got = jax.jit(slopes)(learned.params["actor"])
 
     def plain_td3(actor):
@@ -158,7 +158,7 @@ def test_gradient_of_the_actors(twin, soft):
     compare_slopes(got, plain_td3, params["actor"])
     method, learned, batch, noise = soft
     params = double(learned.params)
-    slopes = jax.grad(lambda p: sac.actor_loss(p, learned.params, batch.observation, noise, method.networks)[0])
+    slopes = jax.grad(lambda p: method.actor_loss(p, learned.params, batch.observation, noise)[0])
     got = jax.jit(slopes)(learned.params["actor"])
 
     def plain_sac(actor):
@@ -183,7 +183,7 @@ def test_the_targets_are_not_learned_from(twin):
     method, learned, batch, noise = twin
 
     def through(target):
-        return td3.critic_target(target, batch, noise, TD3_CONFIG, method.networks).sum()
+        return method.critic_target(target, batch, noise).sum()
 
     assert all((leaf == 0).all() for leaf in jax.tree.leaves(jax.jit(jax.grad(through))(learned.target)))
 
@@ -205,7 +205,7 @@ def test_td3_delays_the_actor_and_the_targets(twin, on_mesh):
     after, metrics = on_mesh(method.learn)(learned, batches, jax.random.key(8))
     assert (after.optimizer["critic"][0].count, after.optimizer["actor"][0].count) == (3, 1)
     seen = batches.observation[-1]
-    slopes = jax.grad(lambda p: td3.actor_loss(p, after.params["critic"], seen, method.networks)[0])
+    slopes = jax.grad(lambda p: method.actor_loss(p, after.params["critic"], seen)[0])
     grads = jax.jit(slopes)(learned.params["actor"])
     assert_trees_close(after.params["actor"], first_adam_step(learned.params["actor"], grads, TD3_CONFIG.actor_lr))
     old, new = double(learned.target), double(after.params)
