@@ -53,15 +53,15 @@ def make_train(config: RunConfig, made: Environment | None = None) -> Any:
     _check_actions(config, env)
     # Imported here: the libraries behind them take a second, which commands that only read a configuration do without.
     if isinstance(config, PPOConfig):
-        from train.on_policy.trainer import make_trainer as on_policy
+        from train.on_policy import trainer as on_policy
 
-        return on_policy(config, env, evaluation_env, mesh)
+        return on_policy.Trainer(config, env, evaluation_env, mesh)
     assert isinstance(config, OffPolicyConfig)
+    from train.off_policy import trainer as off_policy
     from train.off_policy.sac import SAC
     from train.off_policy.td3 import TD3
-    from train.off_policy.trainer import make_trainer as off_policy
 
-    return off_policy(config, env, evaluation_env, mesh, TD3 if isinstance(config, TD3Config) else SAC)
+    return off_policy.Trainer(config, env, evaluation_env, mesh, TD3 if isinstance(config, TD3Config) else SAC)
 
 
 def _check_devices(config: RunConfig, env: Environment, mesh: Mesh) -> None:

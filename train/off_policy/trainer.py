@@ -58,9 +58,11 @@ class Trainer:
         mesh: Mesh,
         make_method: MakeMethod,
     ):
+        """A ValueError names a key that does not fit the environment, the devices or another key."""
         self.config, self.env, self.evaluation_env, self.mesh = config, env, evaluation_env, mesh
         self.make_method = make_method
         self.methods = self._methods(config)
+        self._check_keys()
         self.collector = Collector(
             vec_env=VecEnv(
                 env, config.num_envs // mesh.size, pool_steps=max(POOL_STEPS, config.rollout_length), axis=DATA
@@ -94,6 +96,24 @@ class Trainer:
         """An empty `Insight`: actions are continuous."""
         del params, critic, states
         return Insight({}, {})
+
+    def _check_keys(self) -> None:
+        config, roles = self.config, self.env.roles
+        for name, role in roles.items():
+            if not (math.isfinite(box_of(role).low) and math.isfinite(box_of(role).high)):
+                raise ValueError(
+                    f"role '{name}' of env.name '{config.env['name']}' has unbounded actions; give its Box bounds"
+                )
+        check_divides(config, "batch_size", "num_devices", self.mesh.size)
+        for method in self.methods.values():
+            check_divides(config, "gradient_steps", "policy_delay", method.batches_per_step)
+        # An update, so that no place is written twice; a minibatch, so that learning begins.
+        num_agents = max(role.num_agents for role in roles.values())
+        needed = max(config.steps_per_update * num_agents, config.batch_size + config.num_envs)
+        if config.buffer_size < needed:
+            raise ValueError(
+                f"buffer_size is {config.buffer_size}; it must hold an update and a minibatch, {needed} decisions"
+            )
 
     def _methods(self, config: OffPolicyConfig) -> dict[str, Method]:
         return {name: self.make_method(config, *sizes(role)) for name, role in self.env.roles.items()}
@@ -176,26 +196,3 @@ class Trainer:
         keys = jax.random.split(learn_key, num_steps)
         role_state, metrics = jax.lax.scan(learn, role_state, (places, keys))
         return role_state, jax.tree.map(lambda leaf: leaf.mean(axis=0), metrics)
-
-
-def make_trainer(
-    config: OffPolicyConfig, env: Environment, evaluation_env: Environment, mesh: Mesh, make_method: MakeMethod
-) -> Trainer:
-    """The learner of a checked configuration; see `train.algorithms.make_train`."""
-    for name, role in env.roles.items():
-        if not (math.isfinite(box_of(role).low) and math.isfinite(box_of(role).high)):
-            raise ValueError(
-                f"role '{name}' of env.name '{config.env['name']}' has unbounded actions; give its Box bounds"
-            )
-    check_divides(config, "batch_size", "num_devices", mesh.size)
-    trainer = Trainer(config, env, evaluation_env, mesh, make_method)
-    for method in trainer.methods.values():
-        check_divides(config, "gradient_steps", "policy_delay", method.batches_per_step)
-    # An update, so that no place is written twice; a minibatch, so that learning begins.
-    num_agents = max(role.num_agents for role in env.roles.values())
-    needed = max(config.steps_per_update * num_agents, config.batch_size + config.num_envs)
-    if config.buffer_size < needed:
-        raise ValueError(
-            f"buffer_size is {config.buffer_size}; it must hold an update and a minibatch, {needed} decisions"
-        )
-    return trainer

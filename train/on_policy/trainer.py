@@ -17,7 +17,6 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
 from jaxvrp import Environment, VecEnv
-from jaxvrp.actor import Actor
 from jaxvrp.io.limits import LARGEST_WHOLE
 from jaxvrp.policies.actors import Actors, Params, PolicyActor, Seen, build_actors, places_of
 from jaxvrp.policies.choice import masked_logits
@@ -55,9 +54,10 @@ class Trainer:
     With `num_seeds` above 1 every leaf of the state and of the metrics has a leading axis `[seeds]`.
     """
 
-    def __init__(
-        self, config: PPOConfig, env: Environment, evaluation_env: Environment, mesh: Mesh, teacher: Actor | None = None
-    ):
+    def __init__(self, config: PPOConfig, env: Environment, evaluation_env: Environment, mesh: Mesh):
+        """A ValueError names a key that does not fit the environment, the devices or another key."""
+        _check_keys(config, env, mesh)
+        teacher = make_teacher(config, env)
         self.config, self.env, self.evaluation_env, self.mesh = config, env, evaluation_env, mesh
         self.actors = build_actors(config, env)
         self.critics = _critics(config, env)
@@ -282,8 +282,7 @@ class Trainer:
         return (optax.apply_updates(params, updates), optimizer), metrics
 
 
-def make_trainer(config: PPOConfig, env: Environment, evaluation_env: Environment, mesh: Mesh) -> Trainer:
-    """The learner of a checked configuration; see `train.algorithms.make_train`."""
+def _check_keys(config: PPOConfig, env: Environment, mesh: Mesh) -> None:
     check_divides(config, "num_envs", "group_size", config.group_size, devices=mesh.size)
     check_divides(config, "num_envs", "num_minibatches", config.num_minibatches, devices=mesh.size)
     check_divides(config, "rollout_length", "chunk_length", config.sequence_length)
@@ -293,7 +292,6 @@ def make_trainer(config: PPOConfig, env: Environment, evaluation_env: Environmen
             f"'{config.env['name']}' have up to {env.max_episode_steps} steps; set rollout_length to "
             f"{env.max_episode_steps} or more"
         )
-    return Trainer(config, env, evaluation_env, mesh, make_teacher(config, env))
 
 
 def _critics(config: PPOConfig, env: Environment) -> Critics:
