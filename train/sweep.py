@@ -89,12 +89,8 @@ class Sweep(NamedTuple):
     out: pathlib.Path
 
 
-class TrialFailedError(Exception):
-    """A run ended by a mistake; its last line is the message."""
-
-
-class SurplusError(Exception):
-    """Another worker has begun the last trial, or taken up the same, a moment before."""
+class EndedError(Exception):
+    """A trial has ended without a return, and is not lost: `FAULT` or `SURPLUS` is noted of it."""
 
 
 class StoppedError(BaseException):
@@ -314,11 +310,7 @@ def work(study: optuna.Study, sweep: Sweep, stop: Stop) -> None:
             bar.set_postfix_str(_best(study))
             running = {each._trial_id for each in trials if each.state == states.RUNNING}
             if sum(map(_has_place, trials)) < sweep.trials or any(each.state == states.WAITING for each in trials):
-                study.optimize(
-                    lambda trial: train_trial(trial, sweep, worker),
-                    n_trials=1,
-                    catch=(TrialFailedError, SurplusError),
-                )
+                study.optimize(lambda trial: train_trial(trial, sweep, worker), n_trials=1, catch=(EndedError,))
             elif running:
                 _expect(study, running - seen)
                 seen |= running
@@ -383,8 +375,8 @@ def train_trial(trial: optuna.Trial, sweep: Sweep, worker: Worker) -> float:
     """The return of a trial's run at its end; it is trained, or goes on if it was begun before.
 
     Raises:
-        TrialFailedError: the run ended by a mistake.
-        SurplusError: there are enough trials, or another worker has taken up this one.
+        EndedError: the run ended by a mistake; or there are enough trials, or another worker has taken up this one, a
+            moment before.
         optuna.TrialPruned: its evaluations are below the median of other trials.
     """
     import optuna
@@ -425,15 +417,15 @@ def train_trial(trial: optuna.Trial, sweep: Sweep, worker: Worker) -> float:
     return value
 
 
-def _surplus(trial: optuna.Trial) -> SurplusError:
+def _surplus(trial: optuna.Trial) -> EndedError:
     trial.set_user_attr(SURPLUS, True)
-    return SurplusError()
+    return EndedError()
 
 
-def _failed(trial: optuna.Trial, worker: Worker, fault: str) -> TrialFailedError:
+def _failed(trial: optuna.Trial, worker: Worker, fault: str) -> EndedError:
     worker.bar.write(f"{trial.user_attrs[FOLDER]} failed: {fault}")
     trial.set_user_attr(FAULT, fault)
-    return TrialFailedError(fault)
+    return EndedError()
 
 
 def _suggest(trial: optuna.Trial, name: str, distribution: Any) -> Any:
