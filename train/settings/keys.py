@@ -17,8 +17,8 @@ from train.settings.config import RunConfig
 MAPPINGS = ("env", "eval_env", "randomize", "randomize_from")
 """Keys of the configuration that are mappings; on the command line, `--env.key value`."""
 
-REPEATING = {"eval_env": "evaluation", "randomize": "environment", "randomize_from": "environment"}
-"""Those of `MAPPINGS` whose keys are the parameters of the environment once more, and their groups."""
+REPEATING = MAPPINGS[1:]
+"""Those whose keys are the parameters of the environment once more."""
 
 ANY_KEYS = {f"{mapping}.KEY" for mapping in REPEATING}
 """Stand on the page of `--help`, and nowhere else, for all keys of one of these mappings."""
@@ -128,9 +128,10 @@ def environment_keys(name: str, scenario: str | None, env: Environment) -> Itera
         sentence, accepted = described.get(parameter, (UNDESCRIBED, ""))
         yield Key(f"env.{parameter}", "environment", sentence, accepted, default)
     defaults = {"eval_env": dict(registry.card_of(env).evaluation)}
-    for mapping, group in REPEATING.items():
-        sentence = next(field.metadata["help"] for field in dataclasses.fields(RunConfig) if field.name == mapping)
-        yield Key(f"{mapping}.KEY", group, sentence, "", defaults.get(mapping, {}))
+    for mapping in REPEATING:
+        about = RunConfig.__dataclass_fields__[mapping].metadata
+        group = about["group"]
+        yield Key(f"{mapping}.KEY", group, about["help"], "", defaults.get(mapping, {}))
         for field in dataclasses.fields(env):
             yield Key(f"{mapping}.{fields.keyword(field)}", group, "", default=argparse.SUPPRESS, shown=False)
 
