@@ -135,11 +135,10 @@ def solve_all(
     if run is None and (stack := stack_of(name, method)):
         batch = problem_in(name, stack(problems), instances[0])
         return solved_together(batch, problems, chosen(batch, method), seconds, seed, progress)
-    options: dict[str, Any] = {"seconds": seconds, "method": method, "seed": seed}
-    opening: dict[str, Any] = {"run": run, "env": env, "trust": trust}
     solutions: list[Solution] = []
     for path, row in ((path, row if len(found) > 1 else None) for path, _, found in read for row in range(len(found))):
-        solutions.append(solved(open_problem(path, row=row, **opening), **options))
+        problem = open_problem(path, run=run, env=env, row=row, trust=trust)
+        solutions.append(solved(problem, seconds=seconds, method=method, seed=seed))
         if solutions[-1].interrupted:
             break
     return solutions
