@@ -49,13 +49,6 @@ def episode_of(
     return {**episode, "subtitle": f"{episode['subtitle']}, fixed instance {instance} of seed {seed}"}
 
 
-def episode_of_file(run: Trained, file: InstanceFile, *, deterministic: bool, player: str = POLICY) -> Episode:
-    """The same on the problem of a file, with the names in that file."""
-    actor = file.players(run, deterministic=deterministic, temperature=1.0)[player]
-    played = file.play(actor, run.learner.config.eval_seed)
-    return _with_player(run, played.episode, file.problem, player, deterministic)
-
-
 def _with_player(run: Trained, played: episodes.Episode, problem: Any, player: str, deterministic: bool) -> Episode:
     """An episode with its player; of the policy with probabilities, and values where the run has kept its critic."""
     episode = {**show.export_episode(played, problem), "player": player, "subtitle": player}
@@ -86,17 +79,20 @@ def main(argv: Sequence[str] | None = None) -> None:
     if file:
         show_warnings(file.problems.inspect(file.problem, file.env), file.assumed)
     run, deterministic = folder.load(args.checkpoint), not args.sampled
+
+    def play(player: str) -> Episode:
+        if file:
+            actor = file.players(run, deterministic=deterministic, temperature=1.0)[player]
+            played = file.play(actor, config.eval_seed)
+            return _with_player(run, played.episode, file.problem, player, deterministic)
+        fixed = {"num_episodes": config.eval_episodes, "seed": config.eval_seed}
+        return episode_of(run, instance=args.instance, deterministic=deterministic, player=player, **fixed)
+
     episodes = []
     with Parts(len(players) + 1) as parts:
         for player in players:
             parts.begin("the policy plays" if player == POLICY else f"{player} plays")
-            choice: dict[str, Any] = {"deterministic": deterministic, "player": player}
-            fixed = {"num_episodes": config.eval_episodes, "seed": config.eval_seed}
-            episodes.append(
-                episode_of_file(run, file, **choice)
-                if file
-                else episode_of(run, instance=args.instance, **fixed, **choice)
-            )
+            episodes.append(play(player))
         parts.begin("writing")
         write_files(episodes, paths)
     width = max(len(player) for player in players)
