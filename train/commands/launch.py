@@ -99,6 +99,15 @@ def out_of_memory_as_mistake(folder: pathlib.Path) -> Iterator[None]:
         raise UserError(f"{problem}, and start anew; {folder} keeps what was saved") from None
 
 
+@contextlib.contextmanager
+def unwritable_as_mistake(folder: pathlib.Path) -> Iterator[None]:
+    """A run folder that cannot be written becomes a `UserError`."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"cannot write the run folder {folder}: {error.strerror}; choose another --run_dir") from None
+
+
 def train_stages(
     learners: Sequence[Learner],
     folder: pathlib.Path,
@@ -132,11 +141,9 @@ def train_earlier(
     if update is not None:
         check_same(run, Checkpoints(folder / CHECKPOINTS, read_only=True).configuration(update), folder / CONFIG)
     elif is_main:
-        try:
+        with unwritable_as_mistake(folder):
             folder.mkdir(parents=True, exist_ok=True)
             write_configuration(folder, run)
-        except OSError as error:
-            raise _unwritable(folder, error) from None
     with locked(folder) if is_main else contextlib.nullcontext():
         loop.run(learner, folder, run, resume=update is not None, begin=begin, stage=stage, kept=kept, shown=SHOWN)
 
@@ -206,7 +213,7 @@ def make_run_folder(launch: Launch, run: RecordedRun) -> pathlib.Path:
     now = datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
     # Another run of the same second may have the name already.
     suffixes = itertools.chain([f"_{now}"], (f"_{now}_{count}" for count in itertools.count(2)))
-    try:
+    with unwritable_as_mistake(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
         if launch.run_dir:
             folder.mkdir(exist_ok=True)
@@ -216,19 +223,11 @@ def make_run_folder(launch: Launch, run: RecordedRun) -> pathlib.Path:
                 dated = folder.with_name(folder.name + next(suffixes))
                 dated.mkdir()
                 return dated
-    except OSError as error:
-        raise _unwritable(folder, error) from None
 
 
 def begin_run(folder: pathlib.Path, run: RecordedRun) -> None:
     """Write the resolved configuration of a new run into its folder, which this process has locked."""
-    try:
+    with unwritable_as_mistake(folder):
         if any(path.name != LOCK for path in folder.iterdir()):
             raise UserError(f"the run folder {folder} is not empty; choose another --run_dir, or --resume {folder}")
         write_configuration(folder, run)
-    except OSError as error:
-        raise _unwritable(folder, error) from None
-
-
-def _unwritable(folder: pathlib.Path, error: OSError) -> UserError:
-    return UserError(f"cannot write the run folder {folder}: {error.strerror}; choose another --run_dir")
