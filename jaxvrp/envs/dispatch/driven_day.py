@@ -62,15 +62,10 @@ def stops_of(env: Dispatch, states: State) -> list[Stop]:
 
 
 class PlannedDay(struct.PyTreeNode):
-    """A day whose plan no actions lead to.
+    """A day whose plan no actions lead to."""
 
-    Attributes:
-        states: `[L]`, of the day on which every request is rejected: what was asked.
-        stops: what vehicles do, those of each in their order.
-    """
-
-    states: State
-    stops: tuple[Stop, ...] = struct.field(pytree_node=False)
+    states: State  # `[L]`, of the day on which every request is rejected: what was asked
+    stops: tuple[Stop, ...] = struct.field(pytree_node=False)  # what vehicles do, those of each in their order
 
 
 @jax.jit
@@ -98,19 +93,12 @@ def _begun(env: Dispatch, states: State) -> tuple[jax.Array, ...]:
 
 @dataclasses.dataclass(frozen=True)
 class Track:
-    """Where a vehicle was, and with which load.
+    """Where a vehicle was, and with which load."""
 
-    Attributes:
-        points: `(time, place f64[2])`, ascending: it goes straight from each place to the next.
-        rows: of these places in `Instance.travel_time`; -1 on the way.
-        loads: `(from when, load)`.
-        idle: minutes that it drove without a plan.
-    """
-
-    points: tuple[tuple[float, np.ndarray], ...]
-    rows: tuple[int, ...]
-    loads: tuple[tuple[float, int], ...]
-    idle: float
+    points: tuple[tuple[float, np.ndarray], ...]  # `(time, place f64[2])`, ascending, in straight lines
+    rows: tuple[int, ...]  # of these places in `Instance.travel_time`; -1 on the way
+    loads: tuple[tuple[float, int], ...]  # `(from when, load)`
+    idle: float  # minutes that it drove without a plan
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,25 +112,16 @@ class Served:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class DrivenDay:
-    """A day, and what became of it. Requests and vehicles keep their numbers; padding is left out.
+    """A day, and what became of it. Requests and vehicles keep their numbers; padding is left out."""
 
-    Attributes:
-        instance: NumPy arrays, with padding.
-        stops, report: what vehicles did, and what the check says of it.
-        requests, vehicles: those that were decided on, and that there are.
-        served: by request.
-        tracks: by vehicle.
-        end: when all vehicles have ended their last stop, or are home.
-    """
-
-    instance: Instance
-    stops: tuple[Stop, ...]
-    report: Report
-    requests: range
-    vehicles: tuple[int, ...]
-    served: Mapping[int, Served]
-    tracks: Mapping[int, Track]
-    end: float
+    instance: Instance  # NumPy arrays, with padding
+    stops: tuple[Stop, ...]  # what vehicles did
+    report: Report  # what the check says of it
+    requests: range  # those that were decided on
+    vehicles: tuple[int, ...]  # those that there are
+    served: Mapping[int, Served]  # by request
+    tracks: Mapping[int, Track]  # by vehicle
+    end: float  # when all vehicles have ended their last stop, or are home
 
     @property
     def travel(self) -> float:

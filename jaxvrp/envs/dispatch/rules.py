@@ -18,21 +18,14 @@ from jaxvrp.rows import columns_at
 
 
 class Totals(struct.PyTreeNode):
-    """Sums over the day so far.
+    """Sums over the day so far, all `f32[]`."""
 
-    Attributes:
-        served, value: `f32[]`, requests that were accepted, and their value.
-        travel, drone_travel: `f32[]`, minutes driven or planned by all, and by drones.
-        by_drone, wait, delay, broken: `f32[]`, see `Begun`.
-        invalid_actions: `f32[]`.
-    """
-
-    served: jax.Array
-    value: jax.Array
-    by_drone: jax.Array
-    travel: jax.Array
-    drone_travel: jax.Array
-    wait: jax.Array
+    served: jax.Array  # requests that were accepted
+    value: jax.Array  # of these
+    by_drone: jax.Array  # as of `Begun`
+    travel: jax.Array  # minutes driven or planned by all
+    drone_travel: jax.Array  # and by drones
+    wait: jax.Array  # as of `Begun`
     delay: jax.Array
     broken: jax.Array
     invalid_actions: jax.Array
@@ -41,35 +34,22 @@ class Totals(struct.PyTreeNode):
 class State(struct.PyTreeNode):
     """A day at the arrival of a request, before it is decided on.
 
-    Attributes:
-        prepared: the day.
-        plans: of the vehicles.
-        offers: what they would do with the request at hand.
-        step: `i32[]`, the number of the request at hand; once the day is over, that of all requests.
-        now: `f32[]`, the clock, in minutes.
-        demand: `f32[Z]`, pickups that have become known in each zone; None without zones.
-        totals: sums over the day so far.
-        choice: `i32[]`, the dispatcher's last action; 0 before the first.
-        gained, driven: `f32[]`, value and minutes of travel that the last step added.
-        done: `bool[]`, all requests are decided on and all plans are driven out.
-        late: what came late so far; None without noise.
-        waiting: `f32[4, Z]`, the known place nearest to the middle of each zone, as of `located`, and its distance from
-            it; None unless vehicles drive to zones along streets.
+    `waiting` has places as of `located`; it is None unless vehicles drive to zones along streets.
     """
 
-    prepared: Prepared
-    plans: Plans
-    offers: Offers
-    step: jax.Array
-    now: jax.Array
-    demand: jax.Array | None
-    totals: Totals
-    choice: jax.Array
-    gained: jax.Array
-    driven: jax.Array
-    done: jax.Array
-    late: Lateness | None = None
-    waiting: jax.Array | None = None
+    prepared: Prepared  # the day
+    plans: Plans  # of the vehicles
+    offers: Offers  # what they would do with the request at hand
+    step: jax.Array  # `i32[]`, the number of the request at hand; once the day is over, that of all requests
+    now: jax.Array  # `f32[]`, the clock, in minutes
+    demand: jax.Array | None  # `f32[Z]`, pickups that have become known in each zone; None without zones
+    totals: Totals  # sums over the day so far
+    choice: jax.Array  # `i32[]`, the dispatcher's last action; 0 before the first
+    gained: jax.Array  # `f32[]`, value that the last step added
+    driven: jax.Array  # `f32[]`, minutes of travel that it added
+    done: jax.Array  # `bool[]`, all requests are decided on and all plans are driven out
+    late: Lateness | None = None  # what came late so far; None without noise
+    waiting: jax.Array | None = None  # `f32[4, Z]`, the known place nearest to each zone's middle, and its distance
 
     @property
     def request(self) -> Request:

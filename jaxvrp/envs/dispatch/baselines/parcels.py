@@ -48,13 +48,7 @@ which vehicle it is diverted."""
 
 
 class Vehicles(struct.PyTreeNode):
-    """Numbers of vehicles, all `[V, 1]`; of the two plans of a move, `[2, 1]`.
-
-    Attributes:
-        pace, stop_time, loading, turnaround, max_trip, is_drone, capacity: as in the day.
-        free: when a vehicle can load.
-        home_by: when it must be home.
-    """
+    """Numbers of vehicles as in the day, all `[V, 1]`; of the two plans of a move, `[2, 1]`."""
 
     pace: jax.Array
     stop_time: jax.Array
@@ -63,59 +57,37 @@ class Vehicles(struct.PyTreeNode):
     max_trip: jax.Array
     is_drone: jax.Array
     capacity: jax.Array
-    free: jax.Array
-    home_by: jax.Array
+    free: jax.Array  # when a vehicle can load
+    home_by: jax.Array  # when it must be home
 
 
 class Parcels(struct.PyTreeNode):
-    """What moves read: N stops of all plans, those that exist and how many, and their neighbours.
+    """What moves read: N stops of all plans, those that exist and how many, and their neighbours."""
 
-    Attributes:
-        prepared: the day.
-        vehicles: all vehicles.
-        stops: `f32[7, N]`.
-        open: `i32[N]`, numbers of stops that exist come first.
-        count: `i32[]`.
-        near: `i32[N, K]`, the nearest first; the stop itself where there are fewer.
-        on_road: `i32[V]`, numbers of vehicles that are no drones come first.
-        num_on_road: `i32[]`.
-    """
-
-    prepared: Prepared
-    vehicles: Vehicles
-    stops: jax.Array
-    open: jax.Array
-    count: jax.Array
-    near: jax.Array
-    on_road: jax.Array
-    num_on_road: jax.Array
+    prepared: Prepared  # the day
+    vehicles: Vehicles  # all vehicles
+    stops: jax.Array  # `f32[7, N]`
+    open: jax.Array  # `i32[N]`, numbers of stops that exist come first
+    count: jax.Array  # `i32[]`
+    near: jax.Array  # `i32[N, K]`, the nearest first; the stop itself where there are fewer
+    on_road: jax.Array  # `i32[V]`, numbers of vehicles that are no drones come first
+    num_on_road: jax.Array  # `i32[]`
 
 
 class _Schedule(struct.PyTreeNode):
-    """Two plans; `before` to `legal` as in `jaxvrp.envs.dispatch.routes.schedule.Positions`.
+    """Two plans; `before` to `legal` as in `jaxvrp.envs.dispatch.routes.schedule.Positions`."""
 
-    Attributes:
-        before, after: `f32[2, 2, S + 1]`, along streets as of `located`.
-        arc, leave, latest: `f32[2, S + 1]`.
-        legal: `bool[2, S + 1]`, whether a stop may be inserted there.
-        between: `f32[2, S + 1]`, minutes between the flights of a drone that an insertion there adds.
-        load: `f32[2, 1]`, of the trip, for drones 0.
-        travel: `f32[2]`.
-        is_kept: `bool[2]`, whether each keeps all promises.
-        waits: `bool[2]`, whether the trip waits for the parcel to come.
-    """
-
-    before: jax.Array
-    after: jax.Array
-    arc: jax.Array
-    leave: jax.Array
-    latest: jax.Array
-    legal: jax.Array
-    between: jax.Array
-    load: jax.Array
-    travel: jax.Array
-    is_kept: jax.Array
-    waits: jax.Array
+    before: jax.Array  # `f32[2, 2, S + 1]`, along streets as of `located`
+    after: jax.Array  # likewise
+    arc: jax.Array  # `f32[2, S + 1]`
+    leave: jax.Array  # `f32[2, S + 1]`
+    latest: jax.Array  # `f32[2, S + 1]`
+    legal: jax.Array  # `bool[2, S + 1]`, whether a stop may be inserted there
+    between: jax.Array  # `f32[2, S + 1]`, minutes between the flights of a drone that an insertion there adds
+    load: jax.Array  # `f32[2, 1]`, of the trip, for drones 0
+    travel: jax.Array  # `f32[2]`
+    is_kept: jax.Array  # `bool[2]`, whether each keeps all promises
+    waits: jax.Array  # `bool[2]`, whether the trip waits for the parcel to come
 
 
 def advance(

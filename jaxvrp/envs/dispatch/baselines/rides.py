@@ -61,52 +61,32 @@ PACE, STOP_TIME, CAPACITY, START_X, START_Y, FREE, ABOARD, SLACK = range(8)
 class Rides(struct.PyTreeNode):
     """What moves read: N stops of all plans, and which of them can be taken out.
 
-    Attributes:
-        vehicles: `f32[8, V, B]`.
-        stops: `f32[7, N, B]`.
-        dropoff: `i32[N, B]`, of a pickup; -1 for other stops.
-        open: `i32[N, B]`, numbers of pickups and of drop-offs of passengers aboard come first.
-        count: `i32[B]`, how many.
-        near: `i32[N, K, B]`, the nearest first; -1 where there are fewer.
-        streets: `f32[(N + V)^2, B]`, minutes along streets between the stops and the places of vehicles, which come
-            last; X of a stop and of a vehicle is then its row of this. None where all drive straight.
+    Streets are between the stops and the places of vehicles, which come last; X of a stop and of a vehicle is its row.
     """
 
-    vehicles: jax.Array
-    stops: jax.Array
-    dropoff: jax.Array
-    open: jax.Array
-    count: jax.Array
-    near: jax.Array
-    streets: jax.Array | None = None
+    vehicles: jax.Array  # `f32[8, V, B]`
+    stops: jax.Array  # `f32[7, N, B]`
+    dropoff: jax.Array  # `i32[N, B]`, of a pickup; -1 for other stops
+    open: jax.Array  # `i32[N, B]`, numbers of pickups and of drop-offs of passengers aboard come first
+    count: jax.Array  # `i32[B]`, how many
+    near: jax.Array  # `i32[N, K, B]`, the nearest first; -1 where there are fewer
+    streets: jax.Array | None = None  # `f32[(N + V)^2, B]`, minutes along streets; None where all drive straight
 
 
 class RideTours(Tours):
-    """Tours (`order`, `i32[S, V, B]`, and `travel`, `f32[V, B]`) and their schedules.
+    """Tours (`order`, `i32[S, V, B]`, and `travel`, `f32[V, B]`) and their schedules."""
 
-    Attributes:
-        rows: `f32[7, S + 1, V, B]`.
-        vehicle: `i32[N, B]`, whose each stop that can be taken out is.
-    """
-
-    rows: jax.Array
-    vehicle: jax.Array
+    rows: jax.Array  # `f32[7, S + 1, V, B]`
+    vehicle: jax.Array  # `i32[N, B]`, whose each stop that can be taken out is
 
 
 class _Ride(struct.PyTreeNode):
-    """Rides `[..., B]`.
+    """Rides `[..., B]`."""
 
-    Attributes:
-        number: `i32[..., B]`, of the pickup, or of a drop-off alone; -1 for none.
-        dropoff_number: `i32[..., B]`; -1 for a drop-off alone.
-        pickup: `f32[7, ..., B]`, planes of the stop that `number` says.
-        dropoff: `f32[7, ..., B]`.
-    """
-
-    number: jax.Array
-    dropoff_number: jax.Array
-    pickup: jax.Array
-    dropoff: jax.Array
+    number: jax.Array  # `i32[..., B]`, of the pickup, or of a drop-off alone; -1 for none
+    dropoff_number: jax.Array  # `i32[..., B]`; -1 for a drop-off alone
+    pickup: jax.Array  # `f32[7, ..., B]`, planes of the stop that `number` says
+    dropoff: jax.Array  # `f32[7, ..., B]`
 
     @property
     def has_pickup(self) -> jax.Array:
@@ -114,37 +94,23 @@ class _Ride(struct.PyTreeNode):
 
 
 class _Changes(struct.PyTreeNode):
-    """Other plans of R vehicles; where one comes twice, the later holds.
+    """Other plans of R vehicles; where one comes twice, the later holds."""
 
-    Attributes:
-        vehicle: `i32[R, B]`, whose; -1 for none.
-        order: `i32[S, R, B]`.
-        rows: `f32[7, S + 1, R, B]`.
-        travel: `f32[R, B]`.
-    """
-
-    vehicle: jax.Array
-    order: jax.Array
-    rows: jax.Array
-    travel: jax.Array
+    vehicle: jax.Array  # `i32[R, B]`, whose; -1 for none
+    order: jax.Array  # `i32[S, R, B]`
+    rows: jax.Array  # `f32[7, S + 1, R, B]`
+    travel: jax.Array  # `f32[R, B]`
 
 
 class _Position(struct.PyTreeNode):
-    """What a position is to a ride; a drop-off alone is a whole ride.
+    """What a position is to a ride; a drop-off alone is a whole ride."""
 
-    Attributes:
-        whole: minutes added by the whole ride there, inf where it does not fit.
-        pick_added, drop_added: minutes added by its pickup, and by its drop-off.
-        pushed, room: to when the first stop would be pushed, less its path, and to when it may be.
-        barrier: inf where the vehicle is full, else -inf.
-    """
-
-    whole: jax.Array
-    pick_added: jax.Array
-    drop_added: jax.Array
-    pushed: jax.Array
-    room: jax.Array
-    barrier: jax.Array
+    whole: jax.Array  # minutes added by the whole ride there, inf where it does not fit
+    pick_added: jax.Array  # minutes added by its pickup
+    drop_added: jax.Array  # and by its drop-off
+    pushed: jax.Array  # to when the first stop would be pushed, less its path
+    room: jax.Array  # and to when it may be
+    barrier: jax.Array  # inf where the vehicle is full, else -inf
 
 
 def advance(

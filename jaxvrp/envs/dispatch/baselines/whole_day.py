@@ -21,29 +21,18 @@ Planes = dict[str, jax.Array]
 
 
 class Row(struct.PyTreeNode):
-    """The stops of a vehicle in their order.
+    """The stops of a vehicle in their order."""
 
-    Attributes:
-        number: `i32[L]`, of which request; -1 behind the last stop.
-        mark: `bool[L]`: a pickup, or with a depot the first stop of a trip.
-    """
-
-    number: jax.Array
-    mark: jax.Array
+    number: jax.Array  # `i32[L]`, of which request; -1 behind the last stop
+    mark: jax.Array  # `bool[L]`: a pickup, or with a depot the first stop of a trip
 
 
 class Routes(struct.PyTreeNode):
-    """Stops of V vehicles.
+    """Stops of V vehicles."""
 
-    Attributes:
-        row: `[V, L]`.
-        planes: `f32[V, L]` each, what insertion reads; `start` is when service begins.
-        travel: `f32[V]`, minutes.
-    """
-
-    row: Row
-    planes: Planes
-    travel: jax.Array
+    row: Row  # `[V, L]`
+    planes: Planes  # `f32[V, L]` each, what insertion reads; `start` is when service begins
+    travel: jax.Array  # `f32[V]`, minutes
 
 
 class Place(struct.PyTreeNode):

@@ -43,24 +43,17 @@ NEVER = float(np.finfo(np.float32).max)
 class Offers(struct.PyTreeNode):
     """What each of V vehicles would do with the request; all else is 0 where it can't take it.
 
-    Attributes:
-        feasible: `bool[V]`, whether all promises can be kept.
-        added: `f32[V]`, minutes of travel beyond those planned.
-        pickup_position, dropoff_position: `i32[V]`, before which stops of the plan they would be inserted; with a
-            depot, only the drop-off's counts.
-        pickup_start, dropoff_start: `f32[V]`, when service would begin there; with a depot, when it would load.
-        slack: `f32[V]`, the least of the minutes that are left before the deadlines of the plan, then.
-        moved: `f32[V, S]`, when service of the planned stops would begin, inf where there is none.
+    With a depot, only the position of the drop-off counts, and the start of the pickup is when it would load.
     """
 
-    feasible: jax.Array
-    added: jax.Array
-    pickup_position: jax.Array
-    dropoff_position: jax.Array
-    pickup_start: jax.Array
-    dropoff_start: jax.Array
-    slack: jax.Array
-    moved: jax.Array
+    feasible: jax.Array  # `bool[V]`, whether all promises can be kept
+    added: jax.Array  # `f32[V]`, minutes of travel beyond those planned
+    pickup_position: jax.Array  # `i32[V]`, before which stop of the plan the pickup would be inserted
+    dropoff_position: jax.Array  # `i32[V]`, and the drop-off
+    pickup_start: jax.Array  # `f32[V]`, when service would begin there
+    dropoff_start: jax.Array  # `f32[V]`, likewise
+    slack: jax.Array  # `f32[V]`, the least of the minutes that are left before the deadlines of the plan, then
+    moved: jax.Array  # `f32[V, S]`, when service of the planned stops would begin, inf where there is none
 
 
 class _Fit(struct.PyTreeNode):

@@ -17,15 +17,10 @@ LEGS_OF_REQUEST = 2
 
 
 class Factors(struct.PyTreeNode):
-    """How long legs take.
+    """How long legs take."""
 
-    Attributes:
-        planned: `f32[]`, the planned time of a leg, in mean times.
-        actual: `f32[V, L]`, the time of the n-th leg of each vehicle, in planned times.
-    """
-
-    planned: jax.Array
-    actual: jax.Array
+    planned: jax.Array  # `f32[]`, the planned time of a leg, in mean times
+    actual: jax.Array  # `f32[V, L]`, the time of the n-th leg of each vehicle, in planned times
 
     @property
     def of_mean(self) -> jax.Array:
@@ -34,36 +29,22 @@ class Factors(struct.PyTreeNode):
 
 
 class UnderWay(struct.PyTreeNode):
-    """What each of V vehicles has begun last and not ended: a leg and its stop, or with a depot a trip of U stops.
+    """What each of V vehicles has begun last and not ended: a leg and its stop, or with a depot a trip of U stops."""
 
-    Attributes:
-        stops: `f32[7, V, U]`, planes as in `Plans`.
-        count: `i32[V]`, how many; 0 if all is ended.
-        origin: `f32[2, V]`, where its first leg began; along streets with rows of the matrix, `f32[3, V]`.
-        left: `f32[V]`, when; with a depot, when it began to load.
-        leg: `i32[V]`, the number of that leg; if all is ended, of the next one.
-    """
-
-    stops: jax.Array
-    count: jax.Array
-    origin: jax.Array
-    left: jax.Array
-    leg: jax.Array
+    stops: jax.Array  # `f32[7, V, U]`, planes as in `Plans`
+    count: jax.Array  # `i32[V]`, how many; 0 if all is ended
+    origin: jax.Array  # `f32[2, V]`, where its first leg began; along streets with rows of the matrix, `f32[3, V]`
+    left: jax.Array  # `f32[V]`, when; with a depot, when it began to load
+    leg: jax.Array  # `i32[V]`, the number of that leg; if all is ended, of the next one
 
 
 class Lateness(struct.PyTreeNode):
-    """What came late.
+    """What came late."""
 
-    Attributes:
-        minutes, latest: `f32[]`, of lateness, in all and in the last step.
-        requests: `bool[R]`, those that were picked up or dropped off late.
-        trips: `f32[]`, trips that were too long, or ended after the horizon.
-    """
-
-    minutes: jax.Array
-    latest: jax.Array
-    requests: jax.Array
-    trips: jax.Array
+    minutes: jax.Array  # `f32[]`, of lateness in all
+    latest: jax.Array  # `f32[]`, of lateness in the last step
+    requests: jax.Array  # `bool[R]`, those that were picked up or dropped off late
+    trips: jax.Array  # `f32[]`, trips that were too long, or ended after the horizon
 
 
 def factors(instance: Instance, travel_noise: float, reserve: float | jax.Array) -> Factors:

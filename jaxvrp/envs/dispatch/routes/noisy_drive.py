@@ -32,36 +32,22 @@ from jaxvrp.envs.dispatch.routes.schedule import index_of
 
 
 class Drive(struct.PyTreeNode):
-    """What vehicles have under way, then their plans, as they come to be: `[V, K]`, K = U + S; 0 where nothing is.
+    """What vehicles have under way, then their plans, as they come to be: `[V, K]`, K = U + S; 0 where nothing is."""
 
-    Attributes:
-        stops: `f32[7, V, K]`.
-        present: `bool[V, K]`.
-        leg: `i32[V, K]`, the number of the leg to a stop.
-        ends_trip: `bool[V, K]`, whether the vehicle drives home from there.
-        origin: `f32[2, V, K]`, where that begins, along streets as of `located`.
-        departs: `f32[V, K]`, when; with a depot, when the vehicle begins to load for that trip.
-        minutes: `f32[V, K]`, of the leg.
-        arrival, start: `f32[V, K]`, when it ends, and when service begins.
-        home: `f32[V, K]`, when it is there, and `home_minutes`, `f32[V, K]`, of that leg.
-        ended: `f32[V, K]`, when the vehicle is free for what follows.
-        expected_start, expected_ended: `f32[V, K]`, what is known of `start` and `ended`.
-    """
-
-    stops: jax.Array
-    present: jax.Array
-    leg: jax.Array
-    ends_trip: jax.Array
-    origin: jax.Array
-    departs: jax.Array
-    minutes: jax.Array
-    arrival: jax.Array
-    start: jax.Array
-    home: jax.Array
-    home_minutes: jax.Array
-    ended: jax.Array
-    expected_start: jax.Array
-    expected_ended: jax.Array
+    stops: jax.Array  # `f32[7, V, K]`
+    present: jax.Array  # `bool[V, K]`
+    leg: jax.Array  # `i32[V, K]`, the number of the leg to a stop
+    ends_trip: jax.Array  # `bool[V, K]`, whether the vehicle drives home from there
+    origin: jax.Array  # `f32[2, V, K]`, where that begins, along streets as of `located`
+    departs: jax.Array  # `f32[V, K]`, when; with a depot, when the vehicle begins to load for that trip
+    minutes: jax.Array  # `f32[V, K]`, of the leg
+    arrival: jax.Array  # `f32[V, K]`, when it ends
+    start: jax.Array  # `f32[V, K]`, when service begins
+    home: jax.Array  # `f32[V, K]`, when it is there
+    home_minutes: jax.Array  # `f32[V, K]`, of that leg
+    ended: jax.Array  # `f32[V, K]`, when the vehicle is free for what follows
+    expected_start: jax.Array  # `f32[V, K]`, what is known of `start`
+    expected_ended: jax.Array  # `f32[V, K]`, and of `ended`
 
 
 class _Carry(struct.PyTreeNode):

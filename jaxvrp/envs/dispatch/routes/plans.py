@@ -65,25 +65,15 @@ class Request(struct.PyTreeNode):
 
 
 class Prepared(struct.PyTreeNode):
-    """A day and what follows from it.
+    """A day and what follows from it."""
 
-    Attributes:
-        fleet: the day without its requests.
-        pace: `f32[V]`, minutes for a straight kilometre, as planned; along streets, on average.
-        capacity: `f32[V]`.
-        table: `f32[R, 11]`, the numbers of each request, see `COLUMNS`.
-        num_requests: `i32[]`, without padding.
-        slack: `f32[]`, minutes by which a deadline may be missed, and insertions or plans differ that are alike.
-        factors: of travel times; None without `travel_noise`.
-    """
-
-    fleet: Instance
-    pace: jax.Array
-    capacity: jax.Array
-    table: jax.Array
-    num_requests: jax.Array
-    slack: jax.Array
-    factors: Factors | None = None
+    fleet: Instance  # the day without its requests
+    pace: jax.Array  # `f32[V]`, minutes for a straight kilometre, as planned; along streets, on average
+    capacity: jax.Array  # `f32[V]`
+    table: jax.Array  # `f32[R, 11]`, the numbers of each request, see `COLUMNS`
+    num_requests: jax.Array  # `i32[]`, without padding
+    slack: jax.Array  # `f32[]`, minutes by which a deadline may be missed, and plans that are alike differ
+    factors: Factors | None = None  # of travel times; None without `travel_noise`
 
     @property
     def instance(self) -> Instance:
@@ -141,26 +131,17 @@ def prepare(instance: Instance, travel_noise: float = 0.0, reserve: float | jax.
 class Plans(struct.PyTreeNode):
     """What V vehicles are going to do, up to S stops each.
 
-    Attributes:
-        place: `f32[2, V]`, where a vehicle is free next; with a depot, there; along streets as of `located`.
-        free: `f32[V]`, when; with a depot, when it can load.
-        aboard: `f32[V]`, its load then.
-        goal: the same, where it goes if it has no plan; its place, if it waits there.
-        stops: `f32[7, V, S]`, the planes of its stops in their order, 0 where there is none.
-        start: `f32[V, S]`, when service begins there; inf where there is none.
-        released: `f32[V]`, with a depot, when all parcels of a plan are there, unless it is a drone's; 0 without one.
-            It follows from `stops`, but is asked for several times a step. None without a depot.
-        under_way: what vehicles have begun and not ended; None without noise, where `place` and `free` say all.
+    `released` follows from `stops`, but is asked for several times a step; it is 0 of drones, and without a plan.
     """
 
-    place: jax.Array
-    free: jax.Array
-    aboard: jax.Array
-    goal: jax.Array
-    stops: jax.Array
-    start: jax.Array
-    released: jax.Array | None = None
-    under_way: UnderWay | None = None
+    place: jax.Array  # `f32[2, V]`, where a vehicle is free next; with a depot, there; along streets as of `located`
+    free: jax.Array  # `f32[V]`, when; with a depot, when it can load
+    aboard: jax.Array  # `f32[V]`, its load then
+    goal: jax.Array  # the same, where it goes if it has no plan; its place, if it waits there
+    stops: jax.Array  # `f32[7, V, S]`, the planes of its stops in their order, 0 where there is none
+    start: jax.Array  # `f32[V, S]`, when service begins there; inf where there is none
+    released: jax.Array | None = None  # `f32[V]`, when all parcels of a plan are there; None without a depot
+    under_way: UnderWay | None = None  # what vehicles have begun and not ended; None without noise
 
     @property
     def present(self) -> jax.Array:
@@ -182,21 +163,15 @@ def at_position(position: jax.Array, values: jax.Array) -> jax.Array:
 class Begun(struct.PyTreeNode):
     """What vehicles began in a span of time.
 
-    Attributes:
-        wait, delay: `f32[]`, sums of minutes: from the arrival of a request until its pickup, and of a drop-off beyond
-            the direct ride at once; with a depot, since its parcel could be loaded, until it was, and until drop-off.
-        by_drone: `f32[]`, drop-offs by drones.
-        broken: `f32[]`, promises that will not be kept.
-        travel: `f32[V]`, minutes driven without a plan; with noise, also those of legs that have ended.
-        late: what came late; None without noise.
+    With a depot, requests wait since their parcels could be loaded, until they were, and are delayed until drop-off.
     """
 
-    wait: jax.Array
-    delay: jax.Array
-    by_drone: jax.Array
-    broken: jax.Array
-    travel: jax.Array
-    late: Lateness | None = None
+    wait: jax.Array  # `f32[]`, minutes from the arrival of requests until their pickups
+    delay: jax.Array  # `f32[]`, minutes of drop-offs beyond a direct ride at once
+    by_drone: jax.Array  # `f32[]`, drop-offs by drones
+    broken: jax.Array  # `f32[]`, promises that will not be kept
+    travel: jax.Array  # `f32[V]`, minutes driven without a plan; with noise, also those of legs that have ended
+    late: Lateness | None = None  # what came late; None without noise
 
 
 def distance(a: jax.Array, b: jax.Array) -> jax.Array:
@@ -337,19 +312,12 @@ def begun_by(prepared: Prepared, plans: Plans, until: jax.Array) -> jax.Array:
 
 
 class Span(NamedTuple):
-    """What time has passed.
+    """What time has passed."""
 
-    Attributes:
-        since: `f32[]`, the clock before.
-        until: `f32[]`, what has begun by then leaves the plans; inf for all.
-        now: `f32[]`, the clock then, finite.
-        turns: as of `drifted`.
-    """
-
-    since: jax.Array
-    until: jax.Array
-    now: jax.Array
-    turns: jax.Array | None = None
+    since: jax.Array  # `f32[]`, the clock before
+    until: jax.Array  # `f32[]`, what has begun by then leaves the plans; inf for all
+    now: jax.Array  # `f32[]`, the clock then, finite
+    turns: jax.Array | None = None  # as of `drifted`
 
 
 def advance(prepared: Prepared, plans: Plans, span: Span) -> tuple[Plans, Begun]:

@@ -24,28 +24,19 @@ from jaxvrp.envs.dispatch.routes.plans import (
 class Positions(struct.PyTreeNode):
     """Where a stop could be inserted: position k is before stop k, or after the last one; all `[V, S + 1]`.
 
-    Attributes:
-        legal: whether a stop may be inserted there.
-        before, after: `f32[2, V, S + 1]`, the places between which it would be, along streets as of `located`.
-        leave: when the vehicle can leave `before`.
-        leads_on: whether there is anything to go to `after`.
-        arc: minutes from `before` to `after`, 0 where there is nothing.
-        path: minutes of travel and stops from the first stop to what is `after`.
-        latest: when the vehicle must begin there at the latest, inf where there is nothing. With noise a stop, or the
-            way home, can be late already; then not later than it is planned.
-        shifted: `f32[V]`, when the first planned stop of a trip begins that waits for the parcel; -inf of trips that
-            need not wait, and of drones. None if no parcel comes.
+    With noise a stop, or the way home, can be late already; then it is not later than it is planned. `shifted` is -inf
+    of drones, too, and None if no parcel comes.
     """
 
-    legal: jax.Array
-    before: jax.Array
-    after: jax.Array
-    leave: jax.Array
-    leads_on: jax.Array
-    arc: jax.Array
-    path: jax.Array
-    latest: jax.Array
-    shifted: jax.Array | None
+    legal: jax.Array  # whether a stop may be inserted there
+    before: jax.Array  # `f32[2, V, S + 1]`, the place before it, along streets as of `located`
+    after: jax.Array  # and behind it
+    leave: jax.Array  # when the vehicle can leave `before`
+    leads_on: jax.Array  # whether there is anything to go to `after`
+    arc: jax.Array  # minutes from `before` to `after`, 0 where there is nothing
+    path: jax.Array  # minutes of travel and stops from the first stop to what is `after`
+    latest: jax.Array  # when the vehicle must begin there at the latest, inf where there is nothing
+    shifted: jax.Array | None  # `f32[V]`, when a trip begins its first stop that waits for the parcel; -inf of others
 
 
 def index_of(size: int) -> jax.Array:
