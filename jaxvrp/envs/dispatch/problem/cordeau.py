@@ -19,12 +19,8 @@ def read_cordeau(path: str | os.PathLike, notice: float | None = NOTICE) -> Name
 
     A request keeps the most that the file allows for a ride by its windows alone: no pickup before the latest drop-off
     less that ride, or, if the pickup's window is the narrower one, no drop-off after the earliest pickup and that ride.
-    The longest service time of the file holds for every stop. Vehicles start at the depot, and need not return.
-
-    Args:
-        path: of the file.
-        notice: minutes from the arrival of a request until it can first be picked up; None: all are known when the
-            depot opens, which is the static problem.
+    The longest service time of the file holds for every stop. Vehicles start at the depot, and need not return. A
+    request arrives `notice` minutes before it can first be picked up; None: all arrive when the depot opens.
 
     Raises:
         ValueError: the file is damaged, or something else; one line with file, line, what was expected and the remedy.
@@ -57,5 +53,5 @@ def read_cordeau(path: str | os.PathLike, notice: float | None = NOTICE) -> Name
         horizon=nodes["late"][0],
         area=[places.min(axis=0) - 1.0, places.max(axis=0) + 1.0],
     )
-    vehicles = tuple(f"vehicle_{v}" for v in range(instance.num_vehicles))
-    return NamedDay.counted(instance, tuple(str(1 + request) for request in order), vehicles)
+    names = tuple(f"vehicle_{v}" for v in range(instance.num_vehicles))
+    return NamedDay.counted(instance, tuple(str(1 + request) for request in order), names)

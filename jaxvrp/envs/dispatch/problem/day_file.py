@@ -15,6 +15,7 @@ import jax
 import numpy as np
 
 from jaxvrp.envs.dispatch.problem.instance import (
+    DEFAULTS,
     MINUTES_PER_HOUR,
     SCHEMA,
     Instance,
@@ -100,40 +101,27 @@ DAY = object_of_only(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class NamedDay:
-    """A day with names. The instance is in km and minutes, from `clock` and `place` on: minutes, and km, of the user's.
+    """A day with names."""
 
-    `minutes` are those of the user's unit of time. Where the file says at which `start` its day begins, times are those
-    of that clock. Places are on a plane that touches the `earth`, if they were given in degrees; `scale` are
-    units of load of a kilogram (`unit`; "" for another one), and `addresses` of requests are what else is said of them,
-    where that was given.
-    """
-
-    instance: Instance
+    instance: Instance  # in km and minutes, from `clock` and `place` on
     requests: tuple[str, ...]
     vehicles: tuple[str, ...]
-    minutes: float = 1.0
+    minutes: float = 1.0  # of the user's unit of time
     name: str = ""
-    clock: float = 0.0
-    place: tuple[float, float] = (0.0, 0.0)
-    start: Clock | None = None
-    earth: Earth | None = None
-    scale: float = 1.0
-    addresses: tuple[str, ...] = ()
-    unit: str = "kg"
+    clock: float = 0.0  # minutes of the user's
+    place: tuple[float, float] = (0.0, 0.0)  # kilometres of the user's
+    start: Clock | None = None  # when the day begins, where the file says it; times are those of that clock
+    earth: Earth | None = None  # which the plane of all places touches, if they were given in degrees
+    scale: float = 1.0  # units of load of a kilogram
+    addresses: tuple[str, ...] = ()  # of requests: what else is said of them, where that was given
+    unit: str = "kg"  # of loads; "" for another one
 
     @classmethod
-    def counted(
-        cls,
-        instance: Instance,
-        requests: tuple[str, ...],
-        vehicles: tuple[str, ...],
-        minutes: float = 1.0,
-        name: str = "",
-    ) -> NamedDay:
+    def counted(cls, instance: Instance, requests: tuple[str, ...], vehicles: tuple[str, ...], **more: Any) -> NamedDay:
         """A day in km and minutes of the user's, counted from origins that `float32` can do with."""
         origins = origins_of(instance)
-        clock, place = (origin.tolist() for origin in origins.values())
-        return cls(from_origin(instance, origins), requests, vehicles, minutes, name, clock, (place[0], place[1]))
+        clock, (x, y) = (origin.tolist() for origin in origins.values())
+        return cls(from_origin(instance, origins), requests, vehicles, clock=clock, place=(x, y), **more)
 
     @property
     def decimals(self) -> int:
@@ -259,59 +247,56 @@ def parse_day(content: Mapping[str, Any]) -> NamedDay:
     """
     content, start = with_numbers(plain(content), "requests", TIMED)
     DAY(content, "")
+    _refuse_wrong(content)
+    units = {"length": "km", "time": "min", "speed": "km/h", **content.get("units", {})}
+    km, minutes = LENGTHS[units["length"]], TIMES[units["time"]]
+    numbers = _numbers(content, km, minutes, SPEEDS[units["speed"]])
+    depot = np.asarray(content["depot"]) * km if "depot" in content else None
+    places = (numbers["start"], numbers["pickup"]) if depot is None else (depot,)
+    with warnings.catch_warnings():
+        # `read_days` says more of requests that are too large.
+        warnings.filterwarnings("ignore", ".* exceed every vehicle's capacity")
+        instance = make_instance(
+            **numbers,
+            depot=depot,
+            horizon=content["horizon"] * minutes,
+            area=np.asarray(content["area"]) * km if "area" in content else _around(*places, numbers["dropoff"]),
+            travel_seed=content.get("travel_seed"),
+            **_streets(content, {"travel_time": minutes, "travel_distance": km}),
+            **_limits_of_some(content["vehicles"], content["horizon"], minutes),
+        )
+    names = (_names(kind, content[f"{kind}s"]) for kind in ("request", "vehicle"))
+    return NamedDay.counted(instance, *names, minutes=minutes, name=content.get("name", ""), start=start)
+
+
+def _refuse_wrong(content: Mapping[str, Any]) -> None:
+    """Refuse what no field of a day says by itself."""
     if "streets" in content:
         raise ValueError("streets names a file; give travel_time, or write the day to a file beside it")
-    requests, vehicles, depot = content["requests"], content["vehicles"], content.get("depot")
-    if not vehicles:
+    if not content["vehicles"]:
         raise ValueError("vehicles: a day has no vehicle; give at least one")
-    for field, entries, place in (("requests", requests, "pickup"), ("vehicles", vehicles, "start")):
-        _refuse_wrong_places(field, entries, place, depot)
-    for before, (earlier, later) in enumerate(itertools.pairwise(requests)):
+    for field, place in (("requests", "pickup"), ("vehicles", "start")):
+        _refuse_wrong_places(field, content[field], place, "depot" in content)
+    for before, (earlier, later) in enumerate(itertools.pairwise(content["requests"])):
         if later["arrival"] < earlier["arrival"]:
             raise ValueError(
                 f"requests[{before + 1}].arrival is {later['arrival']:g}, before that of requests[{before}], "
                 f"{earlier['arrival']:g}; sort requests by arrival"
             )
-    units = {"length": "km", "time": "min", "speed": "km/h", **content.get("units", {})}
-    km, minutes = LENGTHS[units["length"]], TIMES[units["time"]]
 
-    def column(entries: Sequence[Mapping[str, Any]], name: str, default: Any, unit: float = 1.0) -> np.ndarray:
-        values = [default if entry.get(name) is None else entry[name] for entry in entries]
-        return np.asarray(values) * unit if unit != 1.0 else np.asarray(values)
 
-    times = {name: np.inf if "deadline" in name else 0.0 for name in WINDOW}
-    home = None if depot is None else np.asarray(depot) * km
-    places = column(requests, "dropoff", None, km).reshape(-1, 2)
-    starts = column(vehicles, "start", None, km) if home is None else np.broadcast_to(home, (len(vehicles), 2))
-    pickups = column(requests, "pickup", None, km) if home is None else np.broadcast_to(home, (len(requests), 2))
-    with warnings.catch_warnings():
-        # `read_days` says more of requests that are too large.
-        warnings.filterwarnings("ignore", ".* exceed every vehicle's capacity")
-        instance = make_instance(
-            column(requests, "arrival", None, minutes),
-            places,
-            pickup=pickups.reshape(-1, 2),
-            **{name: column(requests, name, default, minutes) for name, default in times.items()},
-            load=column(requests, "load", 1),
-            value=column(requests, "value", 1.0),
-            start=starts,
-            depot=home,
-            speed=column(vehicles, "speed", None, SPEEDS[units["speed"]]),
-            capacity=column(vehicles, "capacity", None),
-            detour=column(vehicles, "detour", 1.0),
-            stop_time=column(vehicles, "stop_time", 0.0, minutes),
-            turnaround=column(vehicles, "turnaround", 0.0, minutes),
-            max_trip=column(vehicles, "max_trip", np.inf, minutes),
-            is_drone=column(vehicles, "is_drone", False),
-            horizon=content["horizon"] * minutes,
-            area=np.asarray(content["area"]) * km if "area" in content else _around(starts, pickups, places),
-            travel_seed=content.get("travel_seed"),
-            **_streets(content, {"travel_time": minutes, "travel_distance": km}),
-            **_limits_of_some(vehicles, content["horizon"], minutes),
-        )
-    names = _names("request", requests), _names("vehicle", vehicles)
-    day = NamedDay.counted(instance, *names, minutes=minutes, name=content.get("name", ""))
-    return dataclasses.replace(day, start=start)
+def _numbers(content: Mapping[str, Any], km: float, minutes: float, kmh: float) -> dict[str, np.ndarray]:
+    """Those of all requests and vehicles, in km, minutes and km/h; units are of the file. No place of the depot."""
+    defaults = {**DEFAULTS, "pickup_deadline": np.inf, "dropoff_deadline": np.inf}
+    units = {name: {"clock": minutes, "map": km}.get(field.origin or "", 1.0) for name, field in SCHEMA.items()}
+    units |= {"stop_time": minutes, "turnaround": minutes, "max_trip": minutes, "speed": kmh}
+    at_depot = ("pickup", "start") if "depot" in content else ()
+    found = {}
+    for name, field in SCHEMA.items():
+        if field.axis in ("requests", "vehicles") and not field.optional and name not in at_depot:
+            values = [entry.get(name, defaults.get(name)) for entry in content[field.axis]]
+            found[name] = np.asarray(values).reshape(-1, *field.inner) * units[name]
+    return found
 
 
 def _streets(content: Mapping[str, Any], units: Mapping[str, float]) -> dict[str, np.ndarray]:
@@ -336,11 +321,11 @@ def _limits_of_some(vehicles: Sequence[Mapping[str, Any]], horizon: float, minut
     }
 
 
-def _refuse_wrong_places(field: str, entries: Sequence[Mapping[str, Any]], place: str, depot: Any) -> None:
+def _refuse_wrong_places(field: str, entries: Sequence[Mapping[str, Any]], place: str, has_depot: bool) -> None:
     for index, entry in enumerate(entries):
-        if (place in entry) == (depot is not None):
-            remedy = f"leave out {place}, or the depot" if depot is not None else f"give {place}, or a depot for all"
-            raise ValueError(f"{field}[{index}] has {'a' if depot is not None else 'no'} {place}; {remedy}")
+        if (place in entry) == has_depot:
+            remedy = f"leave out {place}, or the depot" if has_depot else f"give {place}, or a depot for all"
+            raise ValueError(f"{field}[{index}] has {'a' if has_depot else 'no'} {place}; {remedy}")
 
 
 def _names(kind: str, entries: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:

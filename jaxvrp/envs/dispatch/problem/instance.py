@@ -195,6 +195,22 @@ SCHEMA: Schema = {
 }
 """Places are those of `travel_time`; those of padding lie at the first place."""
 
+DEFAULTS: dict[str, Any] = {
+    "load": 1,
+    "value": 1,
+    "pickup_earliest": 0,
+    "dropoff_earliest": 0,
+    "detour": 1,
+    "stop_time": 0,
+    "turnaround": 0,
+    "max_trip": np.inf,
+    "is_drone": False,
+}
+"""Numbers of requests and of vehicles that `make_instance` need not be given."""
+
+ONE_FOR_ALL = (*DEFAULTS, "speed", "loading_time", "home_by")
+"""What may be given once for all requests or vehicles."""
+
 WORDS = FileWords(content="a day", entry="day", remedy="give a file that jaxvrp.envs.dispatch.save wrote")
 
 
@@ -232,35 +248,37 @@ def make_instance(
     Raises:
         ValueError: what is wrong, of which request or vehicle, and the remedy; see `check`.
     """
-    requests, vehicles = np.size(arrival), np.size(capacity)
+    counts = {"requests": np.size(arrival), "vehicles": np.size(capacity)}
     home = np.zeros(2) if depot is None else np.asarray(depot, np.float64)
-    start = np.broadcast_to(home, (vehicles, 2)) if start is None else start
-    middle = np.asarray(start, np.float64).reshape(-1, 2).mean(axis=0) if vehicles else home
-    of_requests = {"load": 1, "value": 1, "pickup_earliest": 0, "dropoff_earliest": 0}
-    of_vehicles = {"detour": 1, "stop_time": 0, "turnaround": 0, "max_trip": np.inf, "is_drone": 0}
-    lacking = ("travel_seed", "loading_time", "home_by")
+    start = np.broadcast_to(home, (counts["vehicles"], 2)) if start is None else start
+    middle = np.asarray(start, np.float64).reshape(-1, 2).mean(axis=0) if counts["vehicles"] else home
     time, length = (others.pop(name, None) for name in ("travel_time", "travel_distance"))
-    unknown = sorted(others.keys() - of_requests.keys() - of_vehicles.keys() - {"area", *lacking})
-    if unknown:
+    defaults = DEFAULTS | {
+        "area": [middle - 5.0, middle + 5.0],
+        "travel_seed": None,
+        "loading_time": None,
+        "home_by": None,
+    }
+    if unknown := sorted(others.keys() - defaults.keys()):
         raise ValueError(f"a day has no field '{unknown[0]}'; give those of jaxvrp.envs.dispatch.Instance")
     values = {
         "arrival": arrival,
-        "pickup": np.broadcast_to(home, (requests, 2)) if pickup is None else pickup,
+        "pickup": np.broadcast_to(home, (counts["requests"], 2)) if pickup is None else pickup,
         "dropoff": dropoff,
-        "dropoff_deadline": dropoff_deadline,
         "pickup_deadline": dropoff_deadline if pickup_deadline is None else pickup_deadline,
-        **{name: np.broadcast_to(others.get(name, value), (requests,)) for name, value in of_requests.items()},
+        "dropoff_deadline": dropoff_deadline,
         "start": start,
-        "speed": np.broadcast_to(speed, (vehicles,)),
+        "speed": speed,
         "capacity": capacity,
-        **{name: np.broadcast_to(others.get(name, value), (vehicles,)) for name, value in of_vehicles.items()},
         "horizon": horizon,
-        "area": others.get("area", [middle - 5.0, middle + 5.0]),
+        "depot": depot,
+        **defaults,
+        **others,
     }
-    optional = {"depot": depot, **{name: others.get(name) for name in lacking}}
-    given = {name: value for name, value in optional.items() if value is not None}
-    values |= {n: np.broadcast_to(v, (vehicles,)) if SCHEMA[n].axis else v for n, v in given.items()}
-    values |= closed_streets(time, length, count_places(requests, vehicles, depot is not None))
+    values = {name: value for name, value in values.items() if value is not None or not SCHEMA[name].optional}
+    for name in (each for each in ONE_FOR_ALL if each in values):
+        values[name] = np.broadcast_to(values[name], (counts[SCHEMA[name].axis or ""],))
+    values |= closed_streets(time, length, count_places(*counts.values(), depot is not None))
     schema = {name: field for name, field in SCHEMA.items() if name in values}
     arrays = number_arrays(values, "a day")
     instance = Instance(**stored_arrays(schema, arrays, "has a fraction; loads are counted in whole numbers"))
@@ -390,16 +408,11 @@ def arrives_later(instance: Instance) -> np.ndarray:
     return (np.asarray(instance.load) > 0) & (np.asarray(instance.arrival) > slack_of(instance))
 
 
-def minutes_between(instance: Instance, v: int, a: np.ndarray, b: np.ndarray) -> float:
-    """Minutes of vehicle v, on average, straight from a place (`f[2]`) to another one of a day of NumPy arrays."""
-    return MINUTES_PER_HOUR * float(instance.detour[v] / instance.speed[v]) * math.dist(a, b)
-
-
 def minutes_along(instance: Instance, v: int, origin: Spot, target: Spot) -> float:
     """Minutes of vehicle v, on average, between places of one day of NumPy arrays, along its streets if it has some."""
     if instance.travel_time is not None and not instance.is_drone[v]:
         return float(instance.travel_time[origin.row, target.row])
-    return minutes_between(instance, v, origin.place, target.place)
+    return MINUTES_PER_HOUR * float(instance.detour[v] / instance.speed[v]) * math.dist(origin.place, target.place)
 
 
 def with_streets(instance: Instance) -> Instance:
@@ -493,19 +506,15 @@ def pad(instance: Instance, max_requests: int, num_vehicles: int) -> Instance:
     padded = pad_arrays(without, instance, lengths)
     if instance.travel_time is None or padded is instance:
         return padded
-    rows = np.zeros(padded.num_places, np.int32)
-    vehicles, requests = np.arange(instance.num_vehicles), np.arange(instance.max_requests)
-    known = [padded.row_of(requests)]
+    requests = np.arange(instance.max_requests)
+    first = [np.zeros(1, int)]
     if instance.depot is None:
-        known = [vehicles, padded.row_of(requests, True), *known]
-    kept = np.concatenate(known)
-    rows[kept] = instance.num_places - len(kept) + np.arange(len(kept))
-    return padded.replace(
-        **{
-            name: None if ways is None else ways[..., rows[:, None], rows]
-            for name, ways in (("travel_time", instance.travel_time), ("travel_distance", instance.travel_distance))
-        }
-    )
+        first = [np.arange(instance.num_vehicles), padded.row_of(requests, True)]
+    rows = np.zeros(padded.num_places, np.int32)
+    rows[np.concatenate([*first, padded.row_of(requests)])] = np.arange(instance.num_places)
+    ways = instance.travel_time, instance.travel_distance
+    time, length = jax.tree.map(lambda matrix: matrix[..., rows[:, None], rows], ways)
+    return padded.replace(travel_time=time, travel_distance=length)
 
 
 def void_vehicles_beyond(instance: Instance, count: jax.Array) -> Instance:
