@@ -164,8 +164,7 @@ def driven_day(env: Dispatch, states: State | PlannedDay) -> DrivenDay:
     for v in vehicles:
         legs = [leg for leg in report.legs if leg.vehicle == v]
         tracks[v] = _trips(instance, v, legs) if instance.depot is not None else _ride(instance, v, legs, waits(v))
-    begun = {stop.request: stop.departs if instance.depot is not None else stop.start for stop in reversed(stops)}
-    begun |= {stop.request: stop.start for stop in stops if stop.is_pickup}
+    pickups = {stop.request: stop.start for stop in stops if stop.is_pickup}
     return DrivenDay(
         instance=instance,
         stops=stops,
@@ -173,7 +172,9 @@ def driven_day(env: Dispatch, states: State | PlannedDay) -> DrivenDay:
         requests=range(int(states.step[-1])),
         vehicles=vehicles,
         served={
-            stop.request: Served(stop.vehicle, begun[stop.request], stop.start) for stop in stops if not stop.is_pickup
+            stop.request: Served(stop.vehicle, pickups.get(stop.request, stop.departs), stop.start)
+            for stop in stops
+            if not stop.is_pickup
         },
         tracks=tracks,
         end=max([float(states.now[-1]), *(track.points[-1][0] for track in tracks.values())]),

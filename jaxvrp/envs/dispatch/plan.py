@@ -20,7 +20,6 @@ from jaxvrp.envs.dispatch.problem.day_file import REMEDY, NamedDay, day_in, read
 from jaxvrp.envs.dispatch.problem.inspection import inspect
 from jaxvrp.envs.dispatch.problem.instance import Instance, requests_known
 from jaxvrp.envs.dispatch.problem.orders import day_of, visits_of
-from jaxvrp.envs.dispatch.problem.solution import Stop
 from jaxvrp.envs.dispatch.problem.vroom import day_of_vroom
 from jaxvrp.envs.dispatch.routes.schedule import planned_travel
 from jaxvrp.envs.dispatch.rules import State
@@ -45,19 +44,16 @@ def _plan_of_day(named: NamedDay, episode: Episode) -> dict[str, Any]:
     env, states = episode.env, episode.states
     day, is_planned = driven_day(env, states), isinstance(states, PlannedDay)
     stops = _stops(named, day)
-    routes: dict[str, list[str]] = {named.vehicles[v]: [] for v in day.vehicles}
-    for stop in stops:
-        routes[stop["vehicle"]].append(f"{stop['what']} {stop['request']}")
     rejected, never = [named.requests[request] for request in day.rejected], unservable(named)
     late = (
         {"late": [named.requests[request] for request in np.flatnonzero(day.report.late)]} if env.travel_noise else {}
     )
-    violations = {name: {"count": found.count, "first": found.where} for name, found in day.report.violations.items()}
+    violations = day.report.violations.items()
     return {
         "format": FORMAT,
         "cost": 0.0 - float(np.asarray(episode.timesteps.team_reward, np.float64).sum()),
         "feasible": day.report.feasible and not rejected,
-        "violations": {name: found for name, found in violations.items() if found["count"]},
+        "violations": {name: {"count": each.count, "first": each.where} for name, each in violations if each.count},
         "value": day.report.value,
         "travel": named.lasting(day.travel),
         "totals": {
@@ -70,7 +66,7 @@ def _plan_of_day(named: NamedDay, episode: Episode) -> dict[str, Any]:
         "rejected": rejected,
         "unservable": list(never),
         **late,
-        "routes": routes,
+        "routes": _routes([named.vehicles[v] for v in day.vehicles], stops),
         **({} if is_planned else {"answers": [_answer(named, day, states, request) for request in day.requests]}),
         "stops": stops,
         **(
@@ -114,13 +110,14 @@ def _reasons(rejected: Sequence[str], never: Mapping[str, str]) -> list[str]:
     return [*(f"{name} can't be served: {why}" for name, why in never.items()), *first]
 
 
+def _routes(vehicles: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """By vehicle, its stops in a few words."""
+    return {name: [f"{row['what']} {row['request']}" for row in rows if row["vehicle"] == name] for name in vehicles}
+
+
 def _plan_of_moment(found: Moment) -> dict[str, Any]:
     """What vehicles will do, and what is late."""
     rows = moment.planned_rows(found)
-    routes = {
-        name: [f"{row['what']} {row['request']}" for row in rows if row["vehicle"] == name]
-        for name in found.day.vehicles
-    }
     travel, late = float(planned_travel(found.prepared, found.plans).sum()), moment.late(found)
     return {
         "format": FORMAT,
@@ -129,7 +126,7 @@ def _plan_of_moment(found: Moment) -> dict[str, Any]:
         "reasons": [words for _, words in late],
         "late": list(dict.fromkeys(name for name, _ in late)),
         "travel": found.day.lasting(travel),
-        "routes": routes,
+        "routes": _routes(found.day.vehicles, rows),
         "stops": rows,
     }
 
@@ -159,7 +156,7 @@ def _stops(named: NamedDay, day: DrivenDay) -> list[dict[str, Any]]:
                     "vehicle": named.vehicles[v],
                     "trip": stop.trip if day.instance.depot is not None else None,
                     "stop": at,
-                    "what": activity(stop),
+                    "what": moment.PICKUP if stop.is_pickup else moment.DROPOFF,
                     "request": named.requests[stop.request],
                     "departs": named.moment(stop.departs),
                     "begin": named.moment(stop.start),
@@ -167,11 +164,6 @@ def _stops(named: NamedDay, day: DrivenDay) -> list[dict[str, Any]]:
                 }
             )
     return rows
-
-
-def activity(stop: Stop) -> str:
-    """Pickup or drop-off, in words."""
-    return "pickup" if stop.is_pickup else "drop-off"
 
 
 class DispatchProblems(Problems[NamedDay | Moment]):

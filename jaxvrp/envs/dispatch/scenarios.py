@@ -149,12 +149,11 @@ class SameDay(Dispatch):
         Values are lognormal, with a mean of 1. A share of the orders is express, with a deadline of its own. Streets
         are those of `generator.streets`.
         """
-        count, vehicles, drones = self.max_requests, self.num_vehicles, self.num_drones
-        fleet = vehicles + drones
+        count = self.max_requests
         arrival_key, place_key, value_key, express_key = jax.random.split(key, 4)
         arrival = generator.arrivals(arrival_key, count, self.expected_requests, self.last_order, self.peak)
         reach = generator.each(REACH * self.customer_spread, 2)
-        is_drone, spread = jnp.arange(fleet) >= vehicles, self.value_spread
+        spread = self.value_spread
         is_express = jax.random.uniform(express_key, (count,), jnp.float32) < self.express_share
         deadline = arrival + jnp.where(is_express, self.express_deadline, self.delivery_deadline)
         value = jnp.exp(spread * jax.random.normal(value_key, (count,), jnp.float32) - 0.5 * spread**2)
@@ -164,10 +163,6 @@ class SameDay(Dispatch):
             ends = jnp.where(jnp.isfinite(arrival)[:, None], dropoff, 0.0)
             places = [jnp.zeros((1, 2), jnp.float32), ends]
             travel_time = generator.streets(key, places, MINUTES_PER_HOUR / self.vehicle_speed, self.vehicle_detour)
-
-        def by_kind(of_vehicle: float, of_drone: float) -> jax.Array:
-            return jnp.where(is_drone, generator.each(of_drone, fleet), generator.each(of_vehicle, fleet))
-
         return generator.day_of(
             arrival=arrival,
             travel_seed=generator.travel_seed(key, self.travel_noise),
@@ -176,22 +171,34 @@ class SameDay(Dispatch):
             dropoff=dropoff,
             pickup_deadline=deadline,
             dropoff_deadline=deadline,
-            start=jnp.zeros((fleet, 2), jnp.float32),
-            speed=by_kind(self.vehicle_speed, self.drone_speed),
-            detour=by_kind(self.vehicle_detour, 1.0),
-            capacity=jnp.where(is_drone, 1, self.vehicle_capacity).astype(jnp.int32),
-            stop_time=generator.each(self.stop_time, fleet),
-            turnaround=by_kind(0.0, self.drone_turnaround),
-            max_trip=by_kind(jnp.inf, self.drone_max_trip),
-            is_drone=is_drone,
             horizon=jnp.asarray(self.horizon, jnp.float32),
             area=jnp.stack([-reach, reach]),
             depot=jnp.zeros(2, jnp.float32),
-            loading_time=None if self.loading_time is None else generator.each(self.loading_time, fleet),
-            home_by=None if self.drone_horizon is None else by_kind(self.horizon, self.drone_horizon),
             preparation=self.preparation_time,
             travel_time=travel_time,
+            **self._fleet(),
         )
+
+    def _fleet(self) -> dict[str, jax.Array | None]:
+        """The numbers of a day's vehicles, then of its drones."""
+        fleet = self.fleet_size
+        is_drone = jnp.arange(fleet) >= self.num_vehicles
+
+        def by_kind(of_vehicle: float, of_drone: float) -> jax.Array:
+            return jnp.where(is_drone, generator.each(of_drone, fleet), generator.each(of_vehicle, fleet))
+
+        return {
+            "start": jnp.zeros((fleet, 2), jnp.float32),
+            "speed": by_kind(self.vehicle_speed, self.drone_speed),
+            "detour": by_kind(self.vehicle_detour, 1.0),
+            "capacity": jnp.where(is_drone, 1, self.vehicle_capacity).astype(jnp.int32),
+            "stop_time": generator.each(self.stop_time, fleet),
+            "turnaround": by_kind(0.0, self.drone_turnaround),
+            "max_trip": by_kind(jnp.inf, self.drone_max_trip),
+            "is_drone": is_drone,
+            "loading_time": None if self.loading_time is None else generator.each(self.loading_time, fleet),
+            "home_by": None if self.drone_horizon is None else by_kind(self.horizon, self.drone_horizon),
+        }
 
 
 class ChenUlmerThomas(SameDay):

@@ -12,7 +12,7 @@ import numpy as np
 from jaxvrp.envs.dispatch.driven_day import DrivenDay, PlannedDay, driven_day
 from jaxvrp.envs.dispatch.env import DISPATCHER, DRIVER, Dispatch
 from jaxvrp.envs.dispatch.problem.day_file import NamedDay
-from jaxvrp.envs.dispatch.problem.solution import Stop
+from jaxvrp.envs.dispatch.problem.solution import Report, Stop
 from jaxvrp.envs.dispatch.reasons import reasons_of
 from jaxvrp.envs.dispatch.rules import State
 from jaxvrp.episodes import Episode, whole
@@ -41,6 +41,15 @@ from jaxvrp.story import (
 UNITS = Units("min", "km")
 
 KEPT = "all promises kept"
+
+WORDS = {
+    "open": "",
+    "asked": "asked now",
+    "promised": "accepted, not begun",
+    "served": "begun or done",
+    "lost": "rejected",
+}
+"""Of requests, by how they stand."""
 
 LANES = 5
 """Levels within the row of a vehicle, for requests that overlap."""
@@ -136,9 +145,7 @@ def story_of(episode: Episode, problem: NamedDay | None = None) -> Story:
     episode = whole(episode)
     source = _source(episode, problem)
     env, day = source.env, source.day
-    broken = [f"{name.replace('_', ' ')} {found.count}" for name, found in day.report.violations.items() if found.count]
-    late = int(day.report.late.sum())
-    verdict = f"not feasible: {', '.join(broken)}" if broken else f"{late} requests late" if late else KEPT
+    verdict = _verdict(day.report)
     title = f"Dispatch, {env.scenario}: {len(day.requests)} requests, {len(day.vehicles)} vehicles"
     low, high = day.instance.area
     return Story(
@@ -163,16 +170,16 @@ def story_of(episode: Episode, problem: NamedDay | None = None) -> Story:
         lost=tuple((source.request(request), _why_rejected(source, request)) for request in day.rejected),
         area=(source.place(low), source.place(high)),
         zones=env.num_zones_each_way,
-        words={
-            "open": "",
-            "asked": "asked now",
-            "promised": "accepted, not begun",
-            "served": "begun or done",
-            "lost": "rejected",
-        },
+        words=WORDS,
         actions=_actions(source),
         why=source.why,
     )
+
+
+def _verdict(report: Report) -> str:
+    broken = [f"{name.replace('_', ' ')} {found.count}" for name, found in report.violations.items() if found.count]
+    late = int(report.late.sum())
+    return f"not feasible: {', '.join(broken)}" if broken else f"{late} requests late" if late else KEPT
 
 
 def _source(episode: Episode, named: NamedDay | None) -> _Source:

@@ -12,22 +12,8 @@ import numpy as np
 from flax import struct
 
 from jaxvrp.envs.dispatch.moment.least_late import Call, Course, cost, least_late
-from jaxvrp.envs.dispatch.problem.day_file import (
-    NOT_NEGATIVE,
-    PLACE,
-    NamedDay,
-    parse_day,
-    with_streets_of,
-)
-from jaxvrp.envs.dispatch.problem.instance import (
-    Instance,
-    Spot,
-    as_float32,
-    latest_return_of,
-    minutes_along,
-    places_of_day,
-    slack_of,
-)
+from jaxvrp.envs.dispatch.problem.day_file import NOT_NEGATIVE, PLACE, NamedDay, parse_day, with_streets_of
+from jaxvrp.envs.dispatch.problem.instance import Instance, Spot, as_float32, minutes_along, places_of_day, slack_of
 from jaxvrp.envs.dispatch.routes.plans import DEADLINE, LOAD, REQUEST, Plans, Prepared, begin, leaves, prepare, way_home
 from jaxvrp.envs.dispatch.routes.schedule import rescheduled
 from jaxvrp.envs.dispatch.rules import State
@@ -312,26 +298,21 @@ def _granted(moment: Moment) -> Moment:
 def late(moment: Moment) -> list[tuple[str, str]]:
     """What is late in the plans: which request or vehicle, and a line that says how; vehicle after vehicle."""
     day, instance, plans = moment.day, moment.day.instance, jax.tree.map(np.asarray, moment.plans)
-    found: list[tuple[str, str]] = []
+    granted, found = 2 * slack_of(instance), list[tuple[str, str]]()
     for v, (name, stops) in enumerate(pending(day, moment).items()):
         for k, stop in enumerate(stops):
             end = "pickup" if stop["what"] == PICKUP else "dropoff"
             deadline = getattr(instance, f"{end}_deadline")[int(plans.stops[REQUEST, v, k])]
-            if plans.start[v, k] > deadline + 2 * slack_of(instance):
+            if plans.start[v, k] > deadline + granted:
                 times = f"begins at {stop['begin']:.13g}, after its deadline, {day.clock_time(deadline):.13g}"
                 found.append((stop["request"], f"{stop['what']} of {stop['request']} {times}"))
-        if instance.depot is not None:
-            found += [(name, words) for words in _late_home(moment, v, name)]
-    return found
-
-
-def _late_home(moment: Moment, v: int, name: str) -> list[str]:
-    instance, found = moment.day.instance, list[str]()
-    home, trip = map(np.asarray, homecomings(moment.prepared, moment.plans))
-    if (last := home[v].max()) > latest_return_of(instance, v) + 2 * slack_of(instance):
-        found.append(f"{name} is home at {moment.day.clock_time(last):.13g}, after the horizon")
-    if (trip[v] > instance.max_trip[v] + 2 * slack_of(instance)).any():
-        found.append(f"{name} makes a longer trip than its max_trip")
+        if instance.depot is None:
+            continue
+        home, trip = (np.asarray(each)[v].max() for each in homecomings(moment.prepared, moment.plans))
+        if home > float(instance.latest_return[v]) + granted:
+            found.append((name, f"{name} is home at {day.clock_time(home):.13g}, after the horizon"))
+        if trip > instance.max_trip[v] + granted:
+            found.append((name, f"{name} makes a longer trip than its max_trip"))
     return found
 
 

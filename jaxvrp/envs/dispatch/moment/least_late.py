@@ -10,13 +10,7 @@ import dataclasses
 import math
 from collections.abc import Iterator, Sequence
 
-from jaxvrp.envs.dispatch.problem.instance import (
-    Instance,
-    Spot,
-    latest_return_of,
-    minutes_along,
-    slack_of,
-)
+from jaxvrp.envs.dispatch.problem.instance import Instance, Spot, minutes_along, slack_of
 
 MOST_ORDERS = 20_000
 """Orders that are tried at most, in half a second or so."""
@@ -50,7 +44,7 @@ def least_late(day: Instance, courses: Sequence[Course], homeless: Sequence[int]
         changed = _cheapest(day, found, request, iter(range(MOST_ORDERS)))
         if changed is None:
             raise ValueError(request)
-        found[found.index(next(c for c in found if c.vehicle == changed.vehicle))] = changed
+        found = _with(found, changed)
     while (better := _less_late(day, found, tries)) is not None:
         found = better
     return found
@@ -67,10 +61,14 @@ def _less_late(day: Instance, courses: list[Course], tries: Iterator[int]) -> li
             changed = _cheapest(day, rest if is_open else [rest[at]], request, tries, aboard=not is_open)
             if changed is None:
                 continue
-            after = [changed if changed.vehicle == each.vehicle else each for each in rest]
+            after = _with(rest, changed)
             if _late(day, after) < _late(day, courses) - slack_of(day):
                 return after
     return None
+
+
+def _with(courses: Sequence[Course], changed: Course) -> list[Course]:
+    return [changed if changed.vehicle == each.vehicle else each for each in courses]
 
 
 def _late(day: Instance, courses: Sequence[Course]) -> float:
@@ -106,9 +104,8 @@ def _longer(day: Instance, calls: tuple[Call, ...], request: int, aboard: bool) 
 
 def cost(day: Instance, course: Course) -> Cost:
     """What a course comes to; inf where it overloads its vehicle."""
-    of_trips = [course.calls]
-    if day.depot is not None:
-        of_trips = [(call,) for call in course.calls] if day.is_drone[course.vehicle] else [course.calls]
+    flies = day.depot is not None and day.is_drone[course.vehicle]
+    of_trips = [(call,) for call in course.calls] if flies else [course.calls]
     free, late, travel = course.free, 0.0, 0.0
     for calls in of_trips if course.calls else ():
         free, late_then, travel_then = _driven(day, dataclasses.replace(course, free=free, calls=calls))
@@ -139,7 +136,7 @@ def _driven(day: Instance, course: Course) -> tuple[float, float, float]:
     if day.depot is None:
         return time, late, travel
     way = minutes_along(day, v, here, day.start_of(v))
-    late += _over(day, time + way, latest_return_of(day, v)) + _over(day, time + way - left, day.max_trip[v])
+    late += _over(day, time + way, float(day.latest_return[v])) + _over(day, time + way - left, day.max_trip[v])
     return time + way + float(day.turnaround[v]), late, travel + way
 
 

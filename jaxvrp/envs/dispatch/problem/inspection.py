@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from jaxvrp.envs.dispatch.problem.day_file import NamedDay
-from jaxvrp.envs.dispatch.problem.instance import MINUTES_PER_HOUR, Instance, street_pace
+from jaxvrp.envs.dispatch.problem.instance import MINUTES_PER_HOUR, Instance, places_of_day, street_pace
 from jaxvrp.plausible import TINY, degrees, distant, extent, out_of_reach, paces, slow
 from jaxvrp.problems import Inspection
 
@@ -24,7 +24,7 @@ PAIRS = 100_000
 def inspect(day: NamedDay) -> Inspection:
     """Figures and warnings of a day, in kilometres and minutes."""
     instance = day.instance
-    across, length = extent(_places(instance)), _horizon(instance)
+    across, length = extent(places_of_day(instance)), _horizon(instance)
     by_vehicle = MINUTES_PER_HOUR * instance.detour / instance.speed
     if instance.travel_time is not None:
         by_vehicle = np.where(instance.is_drone, by_vehicle, street_pace(instance))
@@ -87,10 +87,6 @@ def _horizon(instance: Instance) -> float:
     first = float(instance.arrival.min(initial=np.inf))
     is_late = np.isfinite(first) and instance.horizon > LONGEST and first > 0.75 * instance.horizon
     return float(instance.horizon) - (first if is_late else 0.0)
-
-
-def _places(instance: Instance) -> np.ndarray:
-    return np.concatenate([instance.pickup, instance.dropoff, instance.start]).astype(np.float64)
 
 
 def _kmh(speed: float) -> str:

@@ -134,8 +134,11 @@ class Instance(struct.PyTreeNode):
 
     @property
     def latest_return(self) -> Any:
-        """`f[V]` or `f[]`, when each vehicle with a depot is home at the latest."""
-        return self.horizon if self.home_by is None else self.home_by
+        """`f[V]`, when each vehicle with a depot is home at the latest."""
+        if self.home_by is not None:
+            return self.home_by
+        xp = np if isinstance(self.capacity, np.ndarray) else jnp
+        return xp.broadcast_to(self.horizon[..., None], self.capacity.shape)
 
     @property
     def max_requests(self) -> int:
@@ -278,7 +281,7 @@ def make_instance(
     values = {name: value for name, value in values.items() if value is not None or not SCHEMA[name].optional}
     for name in (each for each in ONE_FOR_ALL if each in values):
         values[name] = np.broadcast_to(values[name], (counts[SCHEMA[name].axis or ""],))
-    values |= closed_streets(time, length, count_places(*counts.values(), depot is not None))
+    values |= closed_streets(time, length, count_places(counts["requests"], counts["vehicles"], depot is not None))
     schema = {name: field for name, field in SCHEMA.items() if name in values}
     arrays = number_arrays(values, "a day")
     instance = Instance(**stored_arrays(schema, arrays, "has a fraction; loads are counted in whole numbers"))
@@ -385,11 +388,6 @@ def _check_requests(instance: Instance) -> None:
         refuse_where(
             too_strict, "pickup_deadline of request {} can't be kept: parcels have none at the depot; leave it out"
         )
-
-
-def latest_return_of(instance: Instance, v: int) -> float:
-    """When vehicle v of one day of NumPy arrays is home at the latest."""
-    return float(np.broadcast_to(instance.latest_return, instance.capacity.shape)[v])
 
 
 def minute_of(instance: Instance) -> Any:

@@ -10,13 +10,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from jaxvrp.envs.dispatch.problem.instance import (
-    Instance,
-    Spot,
-    latest_return_of,
-    minutes_along,
-    slack_of,
-)
+from jaxvrp.envs.dispatch.problem.instance import Instance, Spot, minutes_along, slack_of
 
 
 class Stop(NamedTuple):
@@ -147,14 +141,15 @@ def solution_report(
         travel[v] = check(day, v, driven, of_legs, findings)
     served, late = np.zeros(day.max_requests, bool), np.zeros(day.max_requests, bool)
     served[[stop.request for stop in stops if not stop.is_pickup]] = True
-    late_stops = frozenset(stop for stop in stops if stop.start > _deadline(day, stop) + tolerance)
+    late_stops = frozenset(stop for stop in stops if stop.start > _limit(day, stop, "deadline") + tolerance)
     late[[stop.request for stop in late_stops]] = True
     value = float(day.value[served].sum())
     return Report(served, value, travel, late, late_stops, findings.found, tuple(findings.legs))
 
 
-def _deadline(day: Instance, stop: Stop) -> float:
-    return float((day.pickup_deadline if stop.is_pickup else day.dropoff_deadline)[stop.request])
+def _limit(day: Instance, stop: Stop, edge: str) -> float:
+    """The `earliest` time of service at a stop, or its `deadline`."""
+    return float(getattr(day, f"{'pickup' if stop.is_pickup else 'dropoff'}_{edge}")[stop.request])
 
 
 def _check_pairs(day: Instance, stops: list[Stop], findings: _Findings) -> None:
@@ -172,13 +167,12 @@ def _check_pairs(day: Instance, stops: list[Stop], findings: _Findings) -> None:
         elif picks and picks[0].start > drops[0].start + tolerance:
             findings.add("order", where)
         for stop in ends:
-            end = "pickup" if stop.is_pickup else "dropoff"
-            where = f"{end} of request {request}"
+            where = f"{'pickup' if stop.is_pickup else 'dropoff'} of request {request}"
             if stop.departs < day.arrival[request] - tolerance and (stop.is_pickup or day.depot is not None):
                 findings.add("before_arrival", where)
-            if stop.start < getattr(day, f"{end}_earliest")[request] - tolerance:
+            if stop.start < _limit(day, stop, "earliest") - tolerance:
                 findings.add("earliest", where)
-            if stop.start > _deadline(day, stop) + tolerance:
+            if stop.start > _limit(day, stop, "deadline") + tolerance:
                 findings.add("deadline", where)
 
 
@@ -187,13 +181,9 @@ def spot_of(day: Instance, stop: Stop) -> Spot:
     return day.spot_of(stop.request, stop.is_pickup)
 
 
-def _earliest(day: Instance, stop: Stop) -> float:
-    return float((day.pickup_earliest if stop.is_pickup else day.dropoff_earliest)[stop.request])
-
-
 def _arrival(day: Instance, stop: Stop, computed: float) -> float:
     """When a vehicle was at a stop: when service began, unless it had to wait for it."""
-    return stop.start if stop.start > _earliest(day, stop) else min(stop.start, computed)
+    return stop.start if stop.start > _limit(day, stop, "earliest") else min(stop.start, computed)
 
 
 def _check_rides(day: Instance, v: int, stops: list[Stop], factors: Iterator[float], findings: _Findings) -> float:
@@ -205,7 +195,7 @@ def _check_rides(day: Instance, v: int, stops: list[Stop], factors: Iterator[flo
     travel, aboard, free, here, tolerance = 0.0, 0, 0.0, day.start_of(v), findings.tolerance
     for stop in stops:
         where = f"vehicle {v} at request {stop.request}"
-        earliest, before = _earliest(day, stop), aboard
+        earliest, before = _limit(day, stop, "earliest"), aboard
         mean, factor = minutes_along(day, v, here, spot_of(day, stop)), next(factors)
         was_idle = aboard == 0 and stop.departs > free + tolerance
         way = stop.way if was_idle and stop.way is not None else mean * factor
@@ -239,7 +229,7 @@ def _check_trips(day: Instance, v: int, stops: list[Stop], factors: Iterator[flo
         for stop in on_trip:
             way = minutes_along(day, v, here, spot_of(day, stop)) * next(factors)
             left, ended, before = time, stop.start + float(day.stop_time[v]), aboard
-            here, travel, time = spot_of(day, stop), travel + way, max(time + way, _earliest(day, stop))
+            here, travel, time = spot_of(day, stop), travel + way, max(time + way, _limit(day, stop, "earliest"))
             aboard -= int(day.load[stop.request])
             findings.legs.append(Leg(v, stop, left, _arrival(day, stop, left + way), ended, before, aboard))
             if abs(stop.start - time) > tolerance or abs(stop.departs - loads) > tolerance:
@@ -250,7 +240,7 @@ def _check_trips(day: Instance, v: int, stops: list[Stop], factors: Iterator[flo
         travel, time = travel + way, time + way
         if time - leaves > day.max_trip[v] + tolerance:
             findings.add("trip", where)
-        if time > latest_return_of(day, v) + tolerance:
+        if time > float(day.latest_return[v]) + tolerance:
             findings.add("horizon", where)
         free = time + float(day.turnaround[v])
     return travel
