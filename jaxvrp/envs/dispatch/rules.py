@@ -136,15 +136,10 @@ def send(state: State, plans: Plans, zone: jax.Array) -> Plans:
 
 
 def proceed(state: State, plans: Plans, choice: jax.Array, growth: jax.Array, num_invalid: jax.Array) -> State:
-    """The state at the next arrival, or at the end of the day.
+    """The state at the next arrival, or at the end of the day, after the dispatcher's choice (`i32[]`).
 
-    Args:
-        state: the last one.
-        plans: after the decisions.
-        choice: `i32[]`, of the dispatcher.
-        growth: `f32[V]`, minutes by which the planned travel of each vehicle has grown; with noise, travel counts when
-            it is driven.
-        num_invalid: `i32[]`, see `Environment.transition`.
+    `growth`, `f32[V]`, are minutes by which planned travel has grown; with noise, travel counts when it is driven. For
+    `num_invalid`, `i32[]`, see `Environment.transition`.
     """
     prepared, following = state.prepared, state.step + 1
     is_last = following >= prepared.num_requests
@@ -154,17 +149,16 @@ def proceed(state: State, plans: Plans, choice: jax.Array, growth: jax.Array, nu
     plans, begun = _advance(prepared, plans, Span(state.now, jnp.where(is_last, jnp.inf, now), now, turns))
     gained = jnp.where(choice > 0, state.request.value, 0.0)
     travel = growth + begun.travel if begun.late is None else begun.travel
-    totals = state.totals
-    totals = Totals(
-        served=totals.served + (choice > 0),
-        value=totals.value + gained,
-        by_drone=totals.by_drone + begun.by_drone,
-        travel=totals.travel + jnp.sum(travel),
-        drone_travel=totals.drone_travel + jnp.sum(jnp.where(prepared.fleet.is_drone, travel, 0.0)),
-        wait=totals.wait + begun.wait,
-        delay=totals.delay + begun.delay,
-        broken=totals.broken + begun.broken,
-        invalid_actions=totals.invalid_actions + num_invalid.astype(jnp.float32),
+    added = Totals(
+        served=choice > 0,
+        value=gained,
+        by_drone=begun.by_drone,
+        travel=jnp.sum(travel),
+        drone_travel=jnp.sum(jnp.where(prepared.fleet.is_drone, travel, 0.0)),
+        wait=begun.wait,
+        delay=begun.delay,
+        broken=begun.broken,
+        invalid_actions=num_invalid.astype(jnp.float32),
     )
     return state.replace(
         plans=plans,
@@ -172,7 +166,7 @@ def proceed(state: State, plans: Plans, choice: jax.Array, growth: jax.Array, nu
         step=following,
         now=now,
         demand=_demand(prepared, state.demand, request),
-        totals=totals,
+        totals=jax.tree.map(jnp.add, state.totals, added),
         choice=choice,
         gained=gained,
         driven=jnp.sum(travel),

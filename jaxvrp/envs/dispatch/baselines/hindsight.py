@@ -15,12 +15,14 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
+from jaxvrp.environment import select
 from jaxvrp.envs.dispatch.baselines import whole_day
 from jaxvrp.envs.dispatch.baselines.whole_day import Routes, Row
 from jaxvrp.envs.dispatch.problem.instance import Instance
 from jaxvrp.envs.dispatch.routes.plans import Prepared, distance, prepare
-from jaxvrp.envs.dispatch.routes.replan import kept_first, where
+from jaxvrp.envs.dispatch.routes.replan import kept_first
 from jaxvrp.envs.dispatch.routes.schedule import index_of
+from jaxvrp.search.annealing import geometric
 
 OUT, IN = 10, 16
 """The most requests that a round takes out, and that it tries to insert."""
@@ -58,7 +60,7 @@ def _search(instance: Instance, key: jax.Array, rounds: int, max_stops: int) -> 
     first_key, key = jax.random.split(key)
     prepared = known(instance)
     first = first_plan(prepared, max_stops, first_key)
-    heats = HEAT[0] * (HEAT[1] / HEAT[0]) ** (jnp.arange(rounds, dtype=jnp.float32) / rounds)
+    heats = geometric(*HEAT, jnp.arange(rounds, dtype=jnp.float32) / rounds)
     return annealed(prepared, (first, first), jax.random.split(key, rounds), heats)[1]
 
 
@@ -83,8 +85,8 @@ def annealed(
         change_key, accept_key = jax.random.split(key)
         changed = _round(prepared, now, change_key)
         patience = -heat * jnp.log(jax.random.uniform(accept_key, (), jnp.float32, minval=1e-9))
-        now = where(profit(changed) > profit(now) - patience, changed, now)
-        return (now, where(profit(now) > profit(best), now, best)), None
+        now = select(profit(changed) > profit(now) - patience, changed, now)
+        return (now, select(profit(now) > profit(best), now, best)), None
 
     return jax.lax.scan(advance, plans, (keys, heats))[0]
 
@@ -113,13 +115,9 @@ def _inserted(prepared: Prepared, day: Served, number: jax.Array, luck: jax.Arra
     request = request.replace(exists=request.exists & ~day.is_served[number])
     place = whole_day.best_place(prepared, day.routes, request, luck)
     route = whole_day.timed(prepared, place.vehicle, place.row)
-    is_changed = (index_of(luck.shape[0]) == place.vehicle) & place.exists
-
-    def change(new: jax.Array, old: jax.Array) -> jax.Array:
-        return jnp.where(is_changed.reshape(-1, *[1] * (old.ndim - 1)), new, old)
-
+    stays = (index_of(luck.shape[0]) != place.vehicle) | ~place.exists
     return Served(
-        routes=jax.tree.map(change, route, day.routes),
+        routes=select(stays, day.routes, route),
         is_served=day.is_served | ((index_of(day.is_served.shape[0]) == number) & place.exists),
         value=day.value + jnp.where(place.exists, request.value, 0.0),
     )
@@ -154,12 +152,7 @@ def _round(prepared: Prepared, day: Served, key: jax.Array) -> Served:
     seed = jnp.sum(chance <= jax.random.uniform(seed_key, (), jnp.float32) * chance[-1], dtype=jnp.int32)
     seed = jnp.minimum(seed, size - 1)
 
-    # When and by which vehicle requests are served; those that are not, when they can be at first.
-    opens = jnp.maximum(instance.pickup_earliest, instance.dropoff_earliest)
-    vehicle = jnp.broadcast_to(index_of(number.shape[0])[:, None], number.shape)
-    slot = jnp.where(number >= 0, number, size)
-    when = jnp.where(exists, opens, 0.0).at[slot].set(day.routes.planes["start"], mode="drop")
-    by = jnp.full(size, -1, jnp.int32).at[slot].set(vehicle, mode="drop")
+    when, by = _served_when(prepared, day)
     apart = distance(instance.dropoff.T, instance.dropoff[seed][:, None]) * prepared.pace[0]
     if instance.depot is None:
         apart = 0.5 * (apart + distance(instance.pickup.T, instance.pickup[seed][:, None]) * prepared.pace[0])
@@ -186,6 +179,16 @@ def _round(prepared: Prepared, day: Served, key: jax.Array) -> Served:
     luck = jnp.exp(0.5 * jax.random.normal(luck_key, (number.shape[0],), jnp.float32))
     count = jnp.sum(is_wish, dtype=jnp.int32)
     return jax.lax.fori_loop(0, count, lambda k, day: _inserted(prepared, day, order[k], luck), day)
+
+
+def _served_when(prepared: Prepared, day: Served) -> tuple[jax.Array, jax.Array]:
+    """When requests are served (`f32[R]`), those that are not when they can be at first, and by which vehicle or -1."""
+    instance, number = prepared.instance, day.routes.row.number
+    opens = jnp.maximum(instance.pickup_earliest, instance.dropoff_earliest)
+    vehicle = jnp.broadcast_to(index_of(number.shape[0])[:, None], number.shape)
+    slot = jnp.where(number >= 0, number, day.is_served.size)
+    when = jnp.where(instance.load > 0, opens, 0.0).at[slot].set(day.routes.planes["start"], mode="drop")
+    return when, jnp.full(day.is_served.size, -1, jnp.int32).at[slot].set(vehicle, mode="drop")
 
 
 def _without(prepared: Prepared, day: Served, is_out: jax.Array) -> Served:

@@ -155,17 +155,14 @@ def _paid(env: Dispatch, asked: TimeStep, prepared: Prepared, best: Served, stop
 
 def stops_of(prepared: Prepared, found: Served) -> Iterator[Stop]:
     """The stops of all vehicles, those of each in their order."""
-    has_depot = prepared.fleet.depot is not None
+    has_depot, stop_time = prepared.fleet.depot is not None, np.asarray(prepared.fleet.stop_time)
     number, mark = np.asarray(found.routes.row.number), np.asarray(found.routes.row.mark)
     planes = {name: np.asarray(plane) for name, plane in found.routes.planes.items()}
-    start, stop_time = planes["start"], np.asarray(prepared.fleet.stop_time)
-    trips = np.cumsum(mark, axis=1)
-    for v, count in enumerate((number >= 0).sum(axis=1).tolist()):
-        departs = 0.0
-        for k in range(count):
-            if not has_depot:
-                departs = float(start[v, k - 1] + stop_time[v]) if k else 0.0
-            elif mark[v, k]:
-                departs = float(planes["loads_at"][v, k] + planes["shift"][v, k])
-            is_pickup, trip = bool(mark[v, k]) and not has_depot, int(trips[v, k]) if has_depot else 0
-            yield Stop(v, int(number[v, k]), is_pickup, float(start[v, k]), trip, departs)
+    start, trips = planes["start"], np.cumsum(mark, axis=1) * has_depot
+    if has_depot:
+        departs = np.maximum.accumulate(np.where(mark, planes["loads_at"] + planes["shift"], 0.0), axis=1)
+    else:
+        departs = np.pad(start[:, :-1] + stop_time[:, None], ((0, 0), (1, 0)))
+    for v, k in np.argwhere(number >= 0).tolist():
+        is_pickup = bool(mark[v, k]) and not has_depot
+        yield Stop(v, int(number[v, k]), is_pickup, float(start[v, k]), int(trips[v, k]), float(departs[v, k]))

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
+from jaxvrp.environment import select
 from jaxvrp.envs.dispatch.baselines.annealing import Tours, annealed
 from jaxvrp.envs.dispatch.routes.plans import (
     DEADLINE,
@@ -27,8 +28,17 @@ from jaxvrp.envs.dispatch.routes.plans import (
     minutes,
     places_of,
 )
-from jaxvrp.envs.dispatch.routes.replan import FAR, Planned, where
-from jaxvrp.envs.dispatch.routes.schedule import followed_by, in_order, index_of, least_from, least_until, sums
+from jaxvrp.envs.dispatch.routes.replan import FAR, Planned
+from jaxvrp.envs.dispatch.routes.schedule import (
+    first_where,
+    followed_by,
+    in_order,
+    index_of,
+    least_from,
+    least_until,
+    sums,
+    with_new,
+)
 
 MOVES = 40
 """Moves of a round; they take about as long as a round of ruin and recreate."""
@@ -93,14 +103,9 @@ class _Schedule(struct.PyTreeNode):
 def advance(
     prepared: Prepared, now: Planned, best: Planned, key: jax.Array, heats: jax.Array
 ) -> tuple[Planned, Planned]:
-    """The plans of fleets `[B]`, and the best plans, after a round of moves for each temperature.
+    """The plans of fleets `[B]`, and the best so far, after a round of moves for each temperature.
 
-    Args:
-        prepared: days `[B]`.
-        now: plans `[B]`.
-        best: the best of them so far.
-        key: typed key.
-        heats: `f32[rounds, B]`, minutes.
+    `heats`, `f32[rounds, B]`, are in minutes.
     """
     keys = jax.vmap(lambda key: jax.random.split(key, heats.shape[0]))(jax.random.split(key, heats.shape[1]))
     return jax.vmap(_advance_single, in_axes=(0, 0, 0, 0, 1))(prepared, now, best, keys, heats)
@@ -114,7 +119,7 @@ def _advance_single(
     move = functools.partial(_moved, parcels)
     found, shortest = annealed(move, (MOVES, DICE), first, best.travel, keys, heats, prepared.slack)
     shorter = _planned(parcels, now.plans, shortest)
-    return _planned(parcels, now.plans, found), where(shorter.total < best.total, shorter, best)
+    return _planned(parcels, now.plans, found), select(shorter.total < best.total, shorter, best)
 
 
 def _parcels(prepared: Prepared, plans: Plans) -> Parcels:
@@ -144,15 +149,17 @@ def _planned(parcels: Parcels, plans: Plans, tours: Tours) -> Planned:
     return Planned(in_order(parcels.prepared, plans, parcels.stops, tours.order), tours.travel)
 
 
-def _moved(parcels: Parcels, now: Tours, draws: jax.Array, heat: jax.Array) -> Tours:
-    """The trips after one move, if it is possible and short enough for the temperature."""
-    vehicles = now.order.shape[0]
+def _drawn(parcels: Parcels, order: jax.Array, draws: jax.Array) -> tuple[jax.Array, ...]:
+    """Parcel, partner, their vehicles (`i32[2]`, the last is where the parcel goes), and whether the two change plans,
+    or the plans change ends, in a move of plans in this order (`i32[V, S]`).
+    """
+    vehicles = order.shape[0]
 
     def any_parcel(uniform: jax.Array) -> jax.Array:
         return parcels.open[jnp.minimum((uniform * parcels.count).astype(jnp.int32), parcels.count - 1)]
 
     def vehicle_of(parcel: jax.Array) -> jax.Array:
-        return jnp.max(jnp.where(now.order == parcel, index_of(vehicles)[:, None], 0))
+        return jnp.max(jnp.where(order == parcel, index_of(vehicles)[:, None], 0))
 
     parcel, is_near = any_parcel(draws[0]), draws[3] < NEAR
     neighbour = parcels.near[parcel, (draws[1] * parcels.near.shape[1]).astype(jnp.int32)]
@@ -167,10 +174,13 @@ def _moved(parcels: Parcels, now: Tours, draws: jax.Array, heat: jax.Array) -> T
     is_diverted = between_drones & (share < 1.0) & (parcels.num_on_road > 0)
     by_road = jnp.minimum((share * parcels.num_on_road).astype(jnp.int32), parcels.num_on_road - 1)
     target = jnp.where(is_diverted, jnp.take(parcels.on_road, by_road, mode="clip"), target)
-    is_swap, is_exchange = is_swap & ~is_diverted, is_exchange & ~is_diverted
+    return parcel, partner, jnp.stack([source, target]), is_swap & ~is_diverted, is_exchange & ~is_diverted
 
-    pair = jnp.stack([source, target])
-    both = now.order, parcels.vehicles
+
+def _moved(parcels: Parcels, now: Tours, draws: jax.Array, heat: jax.Array) -> Tours:
+    """The trips after one move, if it is possible and short enough for the temperature."""
+    parcel, partner, pair, is_swap, is_exchange = _drawn(parcels, now.order, draws)
+    both, (source, target) = (now.order, parcels.vehicles), pair
     orders, rows = jax.tree.map(lambda values: jnp.take(values, pair, axis=0, mode="clip"), both)
     exchanged, has_room = _exchanged(orders, parcel, partner, source == target)
     taken = _taken_out(orders, (orders == parcel) | ((orders == partner) & is_swap))
@@ -183,7 +193,8 @@ def _moved(parcels: Parcels, now: Tours, draws: jax.Array, heat: jax.Array) -> T
     is_alone = source == target
     growth = travel[1] - now.travel[target] + jnp.where(is_alone, 0.0, travel[0] - now.travel[source])
     is_kept = is_possible & (parcels.count > 0) & (growth < -heat * jnp.log(draws[4]))
-    is_target, is_source = is_kept & (index_of(vehicles) == target), is_kept & (index_of(vehicles) == source)
+    vehicle = index_of(now.order.shape[0])
+    is_target, is_source = is_kept & (vehicle == target), is_kept & (vehicle == source)
     return Tours(
         jnp.where(is_target[:, None], orders[1], jnp.where(is_source[:, None], orders[0], now.order)),
         jnp.where(is_target, travel[1], jnp.where(is_source, travel[0], now.travel)),
@@ -230,19 +241,15 @@ def _exchanged(
 def _scheduled(parcels: Parcels, rows: Vehicles, orders: jax.Array, incoming: jax.Array) -> _Schedule:
     """The plans, their trips loaded when all their parcels and those to come (`i32[2]`, -1 for none) are there."""
     prepared, slack, size = parcels.prepared, parcels.prepared.slack, orders.shape[1]
-    depot, index, exists = depot_of(prepared, 2), index_of(size + 1), orders >= 0
+    index, exists = index_of(size + 1), orders >= 0
     count = jnp.sum(exists, axis=1, keepdims=True, dtype=jnp.int32)
     stops = jnp.take(parcels.stops, orders, axis=1, mode="clip")
-    places = places_of(prepared, stops)
-    at_depot = jnp.broadcast_to(depot, (len(depot), 2, 1))
-    before = jnp.where(rows.is_drone | (index == 0), depot, jnp.concatenate([at_depot, places], axis=-1))
-    after = jnp.where(index < count, jnp.concatenate([places, at_depot], axis=-1), depot)
-    arc = jnp.where(index <= count, minutes(prepared, before, after, rows.pace, rows.is_drone), 0.0)
-    home = jnp.where(exists, minutes(prepared, places, depot, rows.pace, rows.is_drone), 0.0)
+    before, after, arc, home = _ways(prepared, rows, stops, exists)
     returns = jnp.where(rows.is_drone, home + rows.turnaround + rows.loading, 0.0)
     released = jnp.max(jnp.where(exists, stops[DUE], 0.0), axis=1, keepdims=True)
+    comes_at = jnp.where(incoming >= 0, jnp.take(parcels.stops[DUE], incoming, mode="clip"), 0.0)
     loaded = jnp.where(rows.is_drone, rows.free, jnp.maximum(rows.free, released))
-    loads_then = jnp.where(rows.is_drone, loaded, jnp.maximum(loaded, _released(parcels, incoming)))
+    loads_then = jnp.where(rows.is_drone, loaded, jnp.maximum(loaded, comes_at[:, None]))
     service = jnp.where(index == 0, rows.loading, rows.stop_time)
     path = sums(jnp.where(index <= count, arc + service + followed_by(loads_then[:, 0], returns), 0.0))[:, :-1]
     flown = jnp.where(rows.is_drone & (stops[DUE] > rows.free), stops[DUE] + rows.loading + home, 0.0)
@@ -274,9 +281,16 @@ def _scheduled(parcels: Parcels, rows: Vehicles, orders: jax.Array, incoming: ja
     return _Schedule(before, after, arc, leave, latest, legal, between, trip_load, travel, is_kept, waits)
 
 
-def _released(parcels: Parcels, numbers: jax.Array) -> jax.Array:
-    """`f32[2, 1]`, when parcels (`i32[2]`) can be loaded; 0 for none."""
-    return jnp.where(numbers >= 0, jnp.take(parcels.stops[DUE], numbers, mode="clip"), 0.0)[:, None]
+def _ways(prepared: Prepared, rows: Vehicles, stops: jax.Array, exists: jax.Array) -> tuple[jax.Array, ...]:
+    """`before`, `after` and `arc` of a schedule, and minutes home from each stop, `f32[2, S]`."""
+    depot, index = depot_of(prepared, 2), index_of(exists.shape[1] + 1)
+    count, places = jnp.sum(exists, axis=1, keepdims=True, dtype=jnp.int32), places_of(prepared, stops)
+    at_depot = jnp.broadcast_to(depot, (len(depot), 2, 1))
+    before = jnp.where(rows.is_drone | (index == 0), depot, jnp.concatenate([at_depot, places], axis=-1))
+    after = jnp.where(index < count, jnp.concatenate([places, at_depot], axis=-1), depot)
+    arc = jnp.where(index <= count, minutes(prepared, before, after, rows.pace, rows.is_drone), 0.0)
+    home = jnp.where(exists, minutes(prepared, places, depot, rows.pace, rows.is_drone), 0.0)
+    return before, after, arc, home
 
 
 def _inserted(
@@ -286,7 +300,7 @@ def _inserted(
 
     As in `jaxvrp.envs.dispatch.routes.insertion`; a stop that noise has made late already lets nothing in before it.
     """
-    index, size, slack = index_of(orders.shape[1] + 1), orders.shape[1], parcels.prepared.slack
+    slack = parcels.prepared.slack
     stop = jnp.take(parcels.stops, incoming, axis=1, mode="clip")[:, :, None]
     there = places_of(parcels.prepared, stop)
     way_there = minutes(parcels.prepared, plans.before, there, rows.pace, rows.is_drone)
@@ -304,9 +318,8 @@ def _inserted(
     fits &= begin + rows.stop_time + way_on + plans.between <= plans.latest + slack
     added = jnp.where(fits, way_there + way_on - plans.arc, jnp.inf)
     least = jnp.min(added, axis=1, keepdims=True)
-    position = jnp.min(jnp.where(added <= least + slack, index, size), axis=1, keepdims=True)
-    comes, stop_index = incoming[:, None] >= 0, index_of(size)
-    behind = jnp.concatenate([orders[:, :1], orders[:, :-1]], axis=1)
-    longer = jnp.where(stop_index == position, incoming[:, None], jnp.where(stop_index < position, orders, behind))
+    position = first_where(added <= least + slack)[:, None]
+    comes = incoming[:, None] >= 0
+    longer = with_new(orders, position, incoming[:, None])
     travel = plans.travel + jnp.where(comes, least, 0.0)[:, 0]
     return jnp.where(comes, longer, orders), travel, (travel < jnp.inf).all()

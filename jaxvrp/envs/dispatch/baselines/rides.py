@@ -21,6 +21,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
+from jaxvrp.environment import select
 from jaxvrp.envs.dispatch.baselines.annealing import Tours, annealed
 from jaxvrp.envs.dispatch.routes.insertion import NEVER
 from jaxvrp.envs.dispatch.routes.plans import (
@@ -34,7 +35,7 @@ from jaxvrp.envs.dispatch.routes.plans import (
     driven,
     places_of,
 )
-from jaxvrp.envs.dispatch.routes.replan import FAR, Planned, where
+from jaxvrp.envs.dispatch.routes.replan import FAR, Planned
 from jaxvrp.envs.dispatch.routes.schedule import in_order, index_of, planned_travel
 
 MOVES = 8
@@ -124,13 +125,14 @@ def advance(
     rows, travel = _scheduled(rides, rides.vehicles, order)
     vehicle = jnp.broadcast_to(number.ravel()[:, None] % vehicles, rides.dropoff.shape)
 
-    move, draws = functools.partial(_moved, rides), (MOVES, _dice(vehicles))
+    dice = 2 * REMOVED + 1 + REMOVED * vehicles  # rides, their order, whether a move counts, and vehicles of each ride
+    move, draws = functools.partial(_moved, rides), (MOVES, dice)
     first, keys = RideTours(order, travel, rows, vehicle), jax.random.split(key, heats.shape[0])
     found, shortest = annealed(move, draws, first, _last(best.travel), keys, heats, rides.vehicles[SLACK, 0])
     has_gained = jnp.sum(shortest.travel, axis=0) < jnp.sum(best.travel, axis=1)
     planned = jax.vmap(_planned, in_axes=(0, 0, -1))
     shorter = planned(prepared, now.plans, shortest.order)
-    return planned(prepared, now.plans, found.order), jax.vmap(where)(has_gained, shorter, best)
+    return planned(prepared, now.plans, found.order), select(has_gained, shorter, best)
 
 
 def _last(tree: Any) -> Any:
@@ -187,11 +189,6 @@ def _planned(prepared: Prepared, plans: Plans, order: jax.Array) -> Planned:
     """The plans in this order (`i32[S, V]`)."""
     plans = in_order(prepared, plans, plans.stops.swapaxes(1, 2).reshape(plans.stops.shape[0], -1), order.T)
     return Planned(plans, planned_travel(prepared, plans))
-
-
-def _dice(vehicles: int) -> int:
-    """Random numbers of a move: rides, their order, whether it counts, and vehicles of each ride."""
-    return 2 * REMOVED + 1 + REMOVED * vehicles
 
 
 def _moved(rides: Rides, now: RideTours, draws: jax.Array, heat: jax.Array) -> RideTours:
@@ -270,7 +267,7 @@ def _scheduled(rides: Rides, vehicles: jax.Array, order: jax.Array) -> tuple[jax
     stops, arc = _apart(rides, _legs, rides, vehicles, order)
     path, carried, least = _apart(rides, _sums, vehicles, order, stops, arc)
     most = _apart(rides, _most, least)
-    return _apart(rides, _rows, vehicles, order, stops, arc, path, carried, most), jnp.sum(arc, axis=0)
+    return _apart(rides, _rows, vehicles, order, (stops, arc), (path, carried), most), jnp.sum(arc, axis=0)
 
 
 def _legs(rides: Rides, vehicles: jax.Array, order: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -323,14 +320,10 @@ def _most(values: jax.Array) -> jax.Array:
 
 
 def _rows(
-    vehicles: jax.Array,
-    order: jax.Array,
-    stops: jax.Array,
-    arc: jax.Array,
-    path: jax.Array,
-    carried: jax.Array,
-    most: jax.Array,
+    vehicles: jax.Array, order: jax.Array, legs: tuple[jax.Array, ...], sums: tuple[jax.Array, ...], most: jax.Array
 ) -> jax.Array:
+    """The schedule `f32[7, S + 1, R, B]`, from what `_legs`, `_sums` and `_most` give."""
+    (stops, arc), (path, carried) = legs, sums
     latest = jnp.where(_positions(order), path - most[::-1, 1], -jnp.inf)
     carried = jnp.where(most[:, 2] > vehicles[CAPACITY], FAR, carried)
     last = jnp.zeros_like(arc[:1])
@@ -394,7 +387,10 @@ def _inserted(rides: Rides, tours: RideTours, numbers: jax.Array, luck: jax.Arra
         fits, vehicle = jnp.min(rank[step], axis=0) < jnp.inf, jnp.argmin(rank[step], axis=0).astype(jnp.int32)[None]
         planes = _of(vehicle, rides.vehicles)
         order, rows = _plan(tours, done, vehicle)
-        order, rows, travel = _with_ride(rides, planes, order, rows, _single(batch, step))
+        ride = jax.tree.map(lambda leaf, step=step: leaf[..., step : step + 1, :], batch)
+        at = _apart(rides, _parts, rides.streets, planes, order, rows, ride)
+        order = _apart(rides, _longer, planes, order, ride, at, _apart(rides, _least_by_pickup, at))
+        rows, travel = _scheduled(rides, planes, order)
         vehicle = jnp.where(fits & (number >= 0), vehicle, -1)
         done.append(_Changes(vehicle, order, rows, travel))
         is_complete &= fits | (number < 0)
@@ -405,11 +401,6 @@ def _inserted(rides: Rides, tours: RideTours, numbers: jax.Array, luck: jax.Arra
     return jax.tree.map(lambda *leaves: jnp.concatenate(leaves, axis=-2), *done), is_complete
 
 
-def _single(batch: _Ride, index: int) -> _Ride:
-    """A ride of a batch, as a batch of this alone."""
-    return jax.tree.map(lambda leaf: leaf[..., index : index + 1, :], batch)
-
-
 def _plan(tours: RideTours, done: list[_Changes], vehicle: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Order `i32[S, 1, B]` and schedule `f32[7, S + 1, 1, B]` of a vehicle `i32[1, B]` after changes of one each."""
     order, rows = _of(vehicle, tours.order), _of(vehicle, tours.rows)
@@ -417,15 +408,6 @@ def _plan(tours: RideTours, done: list[_Changes], vehicle: jax.Array) -> tuple[j
         is_there = changes.vehicle == vehicle
         order, rows = jnp.where(is_there, changes.order, order), jnp.where(is_there, changes.rows, rows)
     return order, rows
-
-
-def _with_ride(
-    rides: Rides, vehicles: jax.Array, order: jax.Array, rows: jax.Array, ride: _Ride
-) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Order, schedule and travel of a plan with a ride where it costs least."""
-    at = _apart(rides, _parts, rides.streets, vehicles, order, rows, ride)
-    order = _apart(rides, _longer, vehicles, order, ride, at, _apart(rides, _least_by_pickup, at))
-    return order, *_scheduled(rides, vehicles, order)
 
 
 def _ride(rides: Rides, number: jax.Array) -> _Ride:
@@ -445,12 +427,7 @@ def _parts(streets: jax.Array | None, vehicles: jax.Array, order: jax.Array, row
 
 
 def _position(
-    streets: jax.Array | None,
-    vehicles: jax.Array,
-    leads_on: jax.Array,
-    row: jax.Array,
-    after: jax.Array,
-    ride: _Ride,
+    streets: jax.Array | None, vehicles: jax.Array, leads_on: jax.Array, row: jax.Array, after: jax.Array, ride: _Ride
 ) -> _Position:
     """Of planes of a schedule (`row`), and the place `after`, if it leads on to one."""
     stop_time, slack, has_pickup = vehicles[STOP_TIME], vehicles[SLACK], ride.has_pickup

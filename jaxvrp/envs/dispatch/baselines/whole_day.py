@@ -12,7 +12,7 @@ from flax import struct
 
 from jaxvrp.envs.dispatch.routes.insertion import offers
 from jaxvrp.envs.dispatch.routes.plans import Plans, Prepared, Request, distance, driven, located
-from jaxvrp.envs.dispatch.routes.schedule import index_of, sums
+from jaxvrp.envs.dispatch.routes.schedule import index_of, sums, with_new
 
 WINDOW = 12
 """Stops of a ride's vehicle among which a request is inserted: those around its time."""
@@ -57,12 +57,7 @@ def best_place(prepared: Prepared, routes: Routes, request: Request, luck: jax.A
 
 def _put(row: Row, position: jax.Array, number: jax.Array, mark: jax.Array | bool) -> Row:
     """The row with one stop more, before the one at `position`."""
-    index = index_of(row.number.shape[-1])
-
-    def put(old: jax.Array, new: jax.Array | bool) -> jax.Array:
-        return jnp.where(index < position, old, jnp.where(index == position, new, jnp.roll(old, 1)))
-
-    return Row(put(row.number, number), put(row.mark, mark))
+    return Row(with_new(row.number, position, number), with_new(row.mark, position, mark))
 
 
 def _row_of(routes: Routes, vehicle: jax.Array) -> Row:
@@ -157,64 +152,95 @@ def _take(values: jax.Array, index: jax.Array) -> jax.Array:
 # the depot as late as its first stop allows.
 
 
+def _is_last(row: Row) -> jax.Array:
+    """`bool[..., L]`, the last stop of each trip."""
+    exists, index = row.number >= 0, index_of(row.number.shape[-1])
+    count = jnp.sum(exists, axis=-1, keepdims=True, dtype=jnp.int32)
+    return exists & (jnp.roll(row.mark, -1, axis=-1) | (index == count - 1))
+
+
+def _at_first(row: Row, values: jax.Array) -> jax.Array:
+    """`f32[L]`, what the first stop of each stop's trip has, of values that never fall."""
+    return jax.lax.cummax(jnp.where(row.mark, values, -jnp.inf))
+
+
+def _at_last(row: Row, values: jax.Array) -> jax.Array:
+    """The same of the last stop."""
+    return jax.lax.cummin(jnp.where(_is_last(row), values, jnp.inf), reverse=True)
+
+
 def _time_parcels(prepared: Prepared, vehicle: jax.Array, row: Row) -> Routes:
     instance, exists, is_first = prepared.instance, row.number >= 0, row.mark
-    assert instance.depot is not None
-    pace, stop_time, turnaround = prepared.pace[vehicle], instance.stop_time[vehicle], instance.turnaround[vehicle]
-    loading = instance.minutes_to_load[vehicle]
-    home_by = jnp.broadcast_to(instance.latest_return, instance.stop_time.shape)[vehicle]
+    loading, stop_time = instance.minutes_to_load[vehicle], instance.stop_time[vehicle]
+    turnaround, home_by = instance.turnaround[vehicle], instance.latest_return[vehicle]
     table = jnp.take(prepared.table, jnp.maximum(row.number, 0), axis=0).T
     opens, x, y, load, earliest, deadline = table[jnp.array([6, 3, 4, 5, 8, 9])]
-    count = jnp.sum(exists, dtype=jnp.int32)
-    index = index_of(exists.shape[0])
-    is_last = exists & (jnp.roll(is_first, -1) | (index == count - 1))
-    is_drone, place, depot = instance.is_drone[vehicle], 1 + row.number, jnp.zeros_like(row.number)
-    straight = jnp.hypot(x - instance.depot[0], y - instance.depot[1]) * pace
-    out = driven(prepared, straight, depot, place, is_drone)
-    home = jnp.where(exists, driven(prepared, straight, place, depot, is_drone), 0.0)
-    straight = jnp.hypot(x - jnp.roll(x, 1), y - jnp.roll(y, 1)) * pace
-    leg = driven(prepared, straight, jnp.roll(place, 1), place, is_drone)
-    leg = jnp.where(exists, jnp.where(is_first, out, leg), 0.0)
+    leg, home = _legs_of_parcels(prepared, vehicle, row, x, y)
+    count, index = jnp.sum(exists, dtype=jnp.int32), index_of(exists.shape[0])
+    is_last, is_end = _is_last(row), index == count
     back = jnp.where(index > 0, stop_time + jnp.roll(home, 1) + turnaround, 0.0)
     service = jnp.where(is_first, loading, stop_time)
     path = sums(jnp.where(exists, leg + service + jnp.where(is_first, back, 0.0), 0.0))
     loads_at = jax.lax.cummax(jnp.where(is_first, path - loading - leg, 0.0))
-    released = jax.lax.cummax(jnp.maximum(jnp.where(exists, opens - loads_at, 0.0), 0.0))
-    loaded = jax.lax.cummin(jnp.where(is_last, released, jnp.inf), reverse=True)
-    opened = jax.lax.cummax(jnp.where(exists, earliest - path, -jnp.inf))
-    on_the_way = jnp.maximum(loaded, _shifted(opened, -jnp.inf))
-    shift = jnp.maximum(loaded, opened)
+    shifts = _shifts(row, path, earliest, opens - loads_at)
     ends = path + stop_time + home
     due = jnp.where(is_last, jnp.minimum(deadline, home_by - stop_time - home), deadline)
     spare = jax.lax.cummin(jnp.where(exists, due - path, jnp.inf), reverse=True)
     carried = sums(jnp.where(exists, load, 0.0))
     begin = jnp.where(count > 0, jnp.max(jnp.where(exists, ends, 0.0)) + turnaround, 0.0)
-    shift_before = jnp.where(index > 0, jnp.roll(jnp.where(exists, shift, -jnp.inf), 1), 0.0)
-    shift_before = jax.lax.cummax(jnp.where(index <= count, shift_before, 0.0))
-    is_end = index == count
     planes = {
-        "start": jnp.where(exists, path + shift, jnp.inf),
+        "start": jnp.where(exists, path + shifts["shift"], jnp.inf),
         "x": x,
         "y": y,
         "home": home,
         "leg": leg,
         "path": path,
         "loads_at": jnp.where(is_end, begin, loads_at),
-        "shift": jnp.where(exists, shift, 0.0),
-        "shift_on_the_way": jnp.where(exists, on_the_way, 0.0),
-        "shift_of_trip": jax.lax.cummax(jnp.where(is_first, shift, -jnp.inf)),
-        "shift_of_end": jax.lax.cummin(jnp.where(is_last, shift, jnp.inf), reverse=True),
-        "shift_before": shift_before,
+        **shifts,
         "spare": jnp.where(is_end, home_by + turnaround - begin, spare),
-        "spare_of_trip": jax.lax.cummax(jnp.where(is_first, spare, -jnp.inf)),
+        "spare_of_trip": _at_first(row, spare),
         "spare_after": jnp.where(index == count - 1, home_by - ends, jnp.roll(spare, -1)),
-        "duration": jax.lax.cummin(jnp.where(is_last, ends, jnp.inf), reverse=True) - loads_at - loading,
-        "carried": jax.lax.cummin(jnp.where(is_last, carried, jnp.inf), reverse=True)
-        - jax.lax.cummax(jnp.where(is_first, carried - load, 0.0)),
-        "is_last": is_last.astype(jnp.float32),
-        "is_end": is_end.astype(jnp.float32),
+        "duration": _at_last(row, ends) - loads_at - loading,
+        "carried": _at_last(row, carried) - _at_first(row, carried - load),
     }
     return Routes(row, planes, jnp.sum(leg) + jnp.sum(jnp.where(is_last, home, 0.0)))
+
+
+def _legs_of_parcels(
+    prepared: Prepared, vehicle: jax.Array, row: Row, x: jax.Array, y: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """Minutes to each stop, of a trip's first from the depot, and from each home; `f32[L]`."""
+    instance, exists = prepared.instance, row.number >= 0
+    assert instance.depot is not None
+    is_drone, pace = instance.is_drone[vehicle], prepared.pace[vehicle]
+    place, depot = 1 + row.number, jnp.zeros_like(row.number)
+    straight = jnp.hypot(x - instance.depot[0], y - instance.depot[1]) * pace
+    out = driven(prepared, straight, depot, place, is_drone)
+    home = driven(prepared, straight, place, depot, is_drone)
+    straight = jnp.hypot(x - jnp.roll(x, 1), y - jnp.roll(y, 1)) * pace
+    leg = driven(prepared, straight, jnp.roll(place, 1), place, is_drone)
+    return jnp.where(exists, jnp.where(row.mark, out, leg), 0.0), jnp.where(exists, home, 0.0)
+
+
+def _shifts(row: Row, path: jax.Array, earliest: jax.Array, released: jax.Array) -> Planes:
+    """How much later stops begin than by their path, and what they have to wait for before; parcels are there so much
+    after (`released`) the vehicle could load them.
+    """
+    exists, index = row.number >= 0, index_of(row.number.shape[0])
+    released = jax.lax.cummax(jnp.maximum(jnp.where(exists, released, 0.0), 0.0))
+    loaded = _at_last(row, released)
+    opened = jax.lax.cummax(jnp.where(exists, earliest - path, -jnp.inf))
+    on_the_way = jnp.maximum(loaded, _shifted(opened, -jnp.inf))
+    shift = jnp.maximum(loaded, opened)
+    before = jnp.where(index > 0, jnp.roll(jnp.where(exists, shift, -jnp.inf), 1), 0.0)
+    before = jnp.where(index <= jnp.sum(exists, dtype=jnp.int32), before, 0.0)
+    return {
+        "shift": jnp.where(exists, shift, 0.0),
+        "shift_on_the_way": jnp.where(exists, on_the_way, 0.0),
+        "shift_of_trip": _at_first(row, shift),
+        "shift_of_end": _at_last(row, shift),
+        "shift_before": jax.lax.cummax(before),
+    }
 
 
 def _place_parcels(prepared: Prepared, routes: Routes, request: Request, luck: jax.Array) -> Place:
@@ -239,50 +265,61 @@ def _added_to_parcels(prepared: Prepared, routes: Routes, request: Request) -> j
     taken to leave no later than its first stop allows.
     """
     instance, planes, mark = prepared.instance, routes.planes, routes.row.mark
-    assert instance.depot is not None
-    stop_time, loading, pace = instance.stop_time[:, None], instance.minutes_to_load[:, None], prepared.pace[:, None]
-    exists = planes["start"] < jnp.inf
-    is_last, is_end = planes["is_last"] > 0, planes["is_end"] > 0
-    is_drone, stops = instance.is_drone[:, None], 1 + routes.row.number
-    place, depot = 1.0 + request.index, jnp.zeros(())
-    straight = distance(request.dropoff, instance.depot) * pace
-    out, home = (driven(prepared, straight, *ends, is_drone) for ends in ((depot, place), (place, depot)))
-    straight = jnp.hypot(planes["x"] - request.dropoff[0], planes["y"] - request.dropoff[1]) * pace
-    there, on = (driven(prepared, straight, *ends, is_drone) for ends in ((stops, place), (place, stops)))
+    stop_time, loading = instance.stop_time[:, None], instance.minutes_to_load[:, None]
+    out, home, there, on = _ways_of(prepared, routes, request)
+    fits, alone = _has_room(prepared, routes, request)
     from_before = jnp.where(mark, out, jnp.roll(there, 1, axis=-1))
-    has_room = ~is_end[:, -1:] & (planes["start"][:, -1:] == jnp.inf) & request.exists
-    fits = planes["carried"] + request.load <= prepared.capacity[:, None]
-    fits &= exists & ~instance.is_drone[:, None] & has_room
     loaded = request.pickup_earliest - planes["loads_at"]
     fits &= loaded <= planes["spare_of_trip"] + prepared.slack
+    leaves = jnp.maximum(planes["shift_of_trip"], loaded)
 
     def served(begin: jax.Array, shift: jax.Array) -> jax.Array:
         """The shift of the request, whose path has it `begin`, after stops with this shift."""
         return jnp.maximum(jnp.maximum(shift, loaded), request.dropoff_earliest - begin)
 
-    def joined(
-        added: jax.Array, begin: jax.Array, shift: jax.Array, spare: jax.Array, is_first: jax.Array
-    ) -> jax.Array:
-        possible = shift + begin <= request.dropoff_deadline + prepared.slack
+    def joined(added: jax.Array, begin: jax.Array, shift: jax.Array, spare: jax.Array, leaves: jax.Array) -> jax.Array:
         moved = shift + added + stop_time
-        possible &= moved <= spare + prepared.slack
-        leaves = jnp.where(is_first, shift, jnp.maximum(planes["shift_of_trip"], loaded))
+        possible = (shift + begin <= request.dropoff_deadline + prepared.slack) & (moved <= spare + prepared.slack)
         longer = jnp.maximum(moved, planes["shift_of_end"]) - leaves
         possible &= planes["duration"] + longer <= instance.max_trip[:, None] + prepared.slack
         return jnp.where(possible & fits, added, jnp.inf)
 
     begin = planes["path"] - planes["leg"] + from_before
     shift = served(begin, planes["shift_on_the_way"])
-    before = joined(from_before + on - planes["leg"], begin, shift, planes["spare"], mark)
+    leaves_then = jnp.where(mark, shift, leaves)
+    before = joined(from_before + on - planes["leg"], begin, shift, planes["spare"], leaves_then)
     begin = planes["path"] + stop_time + there
     shift = served(begin, planes["shift"])
-    behind = joined(there + home - planes["home"], begin, shift, planes["spare_after"], jnp.zeros_like(mark))
-    behind = jnp.where(is_last, behind, jnp.inf)
+    behind = joined(there + home - planes["home"], begin, shift, planes["spare_after"], leaves)
+    behind = jnp.where(_is_last(routes.row), behind, jnp.inf)
     begin = planes["loads_at"] + loading + out
     shift = served(begin, planes["shift_before"])
     cycle = (out + home) + (stop_time + loading) + instance.turnaround[:, None]
-    alone = (exists & mark | is_end) & has_room & (request.load <= prepared.capacity[:, None])
     alone &= shift + begin <= request.dropoff_deadline + prepared.slack
     alone &= shift + cycle <= planes["spare"] + prepared.slack
     alone &= out + home + stop_time <= instance.max_trip[:, None] + prepared.slack
     return jnp.stack([before, behind, jnp.where(alone, out + home, jnp.inf)], axis=1)
+
+
+def _has_room(prepared: Prepared, routes: Routes, request: Request) -> tuple[jax.Array, jax.Array]:
+    """Whether the trip of a stop can hold the request, too, and whether it can have a trip there; `bool[V, L]`."""
+    planes, fleet = routes.planes, prepared.fleet
+    exists, index = planes["start"] < jnp.inf, index_of(routes.row.mark.shape[-1])
+    is_end = index == jnp.sum(exists, axis=-1, keepdims=True, dtype=jnp.int32)
+    has_room = ~is_end[:, -1:] & (planes["start"][:, -1:] == jnp.inf) & request.exists
+    fits = planes["carried"] + request.load <= prepared.capacity[:, None]
+    alone = (exists & routes.row.mark | is_end) & (request.load <= prepared.capacity[:, None])
+    return fits & exists & ~fleet.is_drone[:, None] & has_room, alone & has_room
+
+
+def _ways_of(prepared: Prepared, routes: Routes, request: Request) -> tuple[jax.Array, ...]:
+    """Minutes of each vehicle from the depot to the request and back (`f32[V, 1]`), and from each stop and to it."""
+    instance, planes = prepared.instance, routes.planes
+    assert instance.depot is not None
+    pace, is_drone = prepared.pace[:, None], instance.is_drone[:, None]
+    stops, place, depot = 1 + routes.row.number, 1.0 + request.index, jnp.zeros(())
+    straight = distance(request.dropoff, instance.depot) * pace
+    out, home = (driven(prepared, straight, *ends, is_drone) for ends in ((depot, place), (place, depot)))
+    straight = jnp.hypot(planes["x"] - request.dropoff[0], planes["y"] - request.dropoff[1]) * pace
+    there, on = (driven(prepared, straight, *ends, is_drone) for ends in ((stops, place), (place, stops)))
+    return out, home, there, on

@@ -28,13 +28,7 @@ from jaxvrp.envs.dispatch.routes.plans import (
     mean_minutes,
     minutes_of_all,
 )
-from jaxvrp.envs.dispatch.routes.schedule import (
-    Positions,
-    followed_by,
-    index_of,
-    positions,
-    sums,
-)
+from jaxvrp.envs.dispatch.routes.schedule import Positions, first_where, followed_by, index_of, positions, sums
 
 NEVER = float(np.finfo(np.float32).max)
 """Minutes; beyond all times."""
@@ -119,12 +113,6 @@ def _joined(before: jax.Array, at: jax.Array, new: jax.Array, old: jax.Array, pl
     return jnp.where(index < at, before, jnp.where(index == at, new, later))
 
 
-def _first(condition: jax.Array) -> jax.Array:
-    """`i32[...]`, the first index along the last axis where it holds; the last one if it holds nowhere."""
-    size = condition.shape[-1]
-    return jnp.min(jnp.where(condition, index_of(size), size - 1), axis=-1)
-
-
 def _fit(prepared: Prepared, at: Positions, place: jax.Array, earliest: jax.Array, deadline: jax.Array) -> _Fit:
     """A stop at `place` (`f32[2]`, along streets as of `located`) at each position."""
     stop_time, place = prepared.fleet.stop_time[:, None], place[:, None, None]
@@ -146,7 +134,7 @@ def _offer_deliveries(prepared: Prepared, plans: Plans, request: Request) -> Off
     has_room = (planned + request.load <= prepared.capacity) & (plans.num_stops < plans.start.shape[-1])
     possible = fit.fits & has_room[:, None] & request.exists
     added = jnp.where(possible, fit.way_there + fit.way_on - at.arc, jnp.inf)
-    position = _first(added <= jnp.min(added, axis=-1, keepdims=True) + prepared.slack)
+    position = first_where(added <= jnp.min(added, axis=-1, keepdims=True) + prepared.slack)
     begin, pushed = at_position(position, fit.begin), at_position(position, fit.reach - at.path)
     is_before = index_of(plans.start.shape[-1]) < position[:, None]
     moved = _pushed(plans, at, jnp.where(is_before, at.shifted[:, None], pushed[:, None]))
@@ -157,7 +145,6 @@ def _offer_deliveries(prepared: Prepared, plans: Plans, request: Request) -> Off
         at_position(end, at.leave + at.arc), pushed + at_position(end, at.path)
     )
     slack = jnp.minimum(home_slack, request.dropoff_deadline - begin)
-    slack = jnp.minimum(slack, jnp.min(jnp.where(plans.present, plans.stops[DEADLINE] - moved, jnp.inf), axis=-1))
     return _checked(plans, at_position(position, added), (position, position, loads, begin, slack, moved))
 
 
@@ -166,60 +153,66 @@ def _offer_rides(prepared: Prepared, plans: Plans, request: Request) -> Offers:
     at, index = positions(prepared, plans), index_of(plans.start.shape[-1] + 1)
     stop_time, granted = prepared.fleet.stop_time[:, None], prepared.slack
     pickup, dropoff = ends_of(prepared, request)
-    pick = _fit(prepared, at, pickup, request.pickup_earliest, request.pickup_deadline)
-    drop = _fit(prepared, at, dropoff, request.dropoff_earliest, request.dropoff_deadline)
     carried = followed_by(plans.aboard, plans.aboard[:, None] + sums(plans.stops[LOAD]))
     is_full = carried + request.load > prepared.capacity[:, None]
     has_room = (plans.num_stops + 2 <= plans.start.shape[-1]) & request.exists
-
-    # The drop-off right after the pickup.
-    ride = minutes_of_all(prepared, pickup[:, None, None], dropoff[:, None, None])
-    begin_next = jnp.maximum(request.dropoff_earliest, pick.begin + stop_time + ride)
-    reach_next = begin_next + stop_time + drop.way_on
-    fits_next = (pick.begin <= request.pickup_deadline + granted) & (begin_next <= request.dropoff_deadline + granted)
-    fits_next &= at.legal & ~is_full & has_room[:, None] & (reach_next <= at.latest + granted)
-    added_next = jnp.where(fits_next, pick.way_there + ride + drop.way_on - at.arc, jnp.inf)
-
-    # The drop-off at a later position.
+    enters = at.replace(legal=at.legal & has_room[:, None] & ~is_full)
+    pick = _fit(prepared, enters, pickup, request.pickup_earliest, request.pickup_deadline)
+    drop = _fit(prepared, at, dropoff, request.dropoff_earliest, request.dropoff_deadline)
+    begin_next, added_next = _right_behind(prepared, enters, request, pick, drop)
     added_pick, added_drop = pick.way_there + pick.way_on - at.arc, drop.way_there + drop.way_on - at.arc
-    pushed = jnp.where(pick.fits & has_room[:, None] & ~is_full, pick.reach - at.path, jnp.inf)
+    pushed = jnp.where(pick.fits, pick.reach - at.path, jnp.inf)
     path_before = followed_by(jnp.zeros_like(plans.free), at.path[:, :-1])
     deadline = jnp.minimum(request.dropoff_deadline, NEVER)  # finite, so that it refuses a pickup that does not fit
     room = jnp.minimum(deadline, at.latest - stop_time - drop.way_on)
     room = jnp.where(drop.fits, room - stop_time - drop.way_there - path_before + granted, -jnp.inf)
-    least_drop, is_open = jnp.full_like(added_drop, jnp.inf), jnp.ones_like(is_full)
-    for later in range(1, index.size):  # not as a table of pairs, which takes longer to write than to fill
-        is_open &= (index >= later) | ~is_full[:, later, None]
-        fits_later = (index < later) & is_open & (pushed <= room[:, later, None])
-        least_drop = jnp.minimum(least_drop, jnp.where(fits_later, added_drop[:, later, None], jnp.inf))
-
-    least = jnp.minimum(added_next, added_pick + least_drop)
+    least = jnp.minimum(added_next, added_pick + _least_behind(pushed, room, added_drop, is_full))
     added = jnp.min(least, axis=-1)
-    first = _first(least <= added[:, None] + granted)
+    first = first_where(least <= added[:, None] + granted)
     pushed_there, behind_first = at_position(first, pushed), index > first[:, None]
     full_from = jnp.min(jnp.where(is_full & behind_first, index, index.size), axis=-1, keepdims=True)
     fits = behind_first & (index < full_from) & (pushed_there[:, None] <= room)
     by_drop = jnp.where(fits, at_position(first, added_pick)[:, None] + added_drop, jnp.inf)
     by_drop = jnp.where(index == first[:, None], added_next, by_drop)
-    second = _first(by_drop <= added[:, None] + granted)
-    is_next = first == second
+    second = first_where(by_drop <= added[:, None] + granted)
 
-    arrive = jnp.maximum(
-        at_position(second, at.leave), pushed_there + at_position(second, path_before) + stop_time[:, 0]
-    )
-    begin_later = jnp.maximum(request.dropoff_earliest, arrive + at_position(second, drop.way_there))
-    pickup_start, dropoff_start = (
-        at_position(first, pick.begin),
-        jnp.where(is_next, at_position(first, begin_next), begin_later),
-    )
-    reach = dropoff_start + stop_time[:, 0] + at_position(second, drop.way_on)
+    def there(values: jax.Array) -> jax.Array:
+        return at_position(second, values)
+
+    arrive = jnp.maximum(there(at.leave), pushed_there + there(path_before) + stop_time[:, 0])
+    begin_later = jnp.maximum(request.dropoff_earliest, arrive + there(drop.way_there))
+    pickup_start = at_position(first, pick.begin)
+    dropoff_start = jnp.where(first == second, at_position(first, begin_next), begin_later)
+    reach = dropoff_start + stop_time[:, 0] + there(drop.way_on)
     between = _pushed(plans, at, pushed_there[:, None])
-    behind = _pushed(plans, at, (reach - at_position(second, at.path))[:, None])
+    behind = _pushed(plans, at, (reach - there(at.path))[:, None])
     stop = index[:-1]
     moved = jnp.where(stop < first[:, None], plans.start, jnp.where(stop < second[:, None], between, behind))
     slack = jnp.minimum(request.pickup_deadline - pickup_start, request.dropoff_deadline - dropoff_start)
-    slack = jnp.minimum(slack, jnp.min(jnp.where(plans.present, plans.stops[DEADLINE] - moved, jnp.inf), axis=-1))
-    return _checked(plans, at_position(second, by_drop), (first, second, pickup_start, dropoff_start, slack, moved))
+    return _checked(plans, there(by_drop), (first, second, pickup_start, dropoff_start, slack, moved))
+
+
+def _right_behind(
+    prepared: Prepared, at: Positions, request: Request, pick: _Fit, drop: _Fit
+) -> tuple[jax.Array, jax.Array]:
+    """When a drop-off right behind its pickup begins, and the minutes that both add; inf where they do not fit."""
+    stop_time, granted = prepared.fleet.stop_time[:, None], prepared.slack
+    pickup, dropoff = ends_of(prepared, request)
+    ride = minutes_of_all(prepared, pickup[:, None, None], dropoff[:, None, None])
+    begin = jnp.maximum(request.dropoff_earliest, pick.begin + stop_time + ride)
+    fits = (pick.begin <= request.pickup_deadline + granted) & (begin <= request.dropoff_deadline + granted)
+    fits &= at.legal & (begin + stop_time + drop.way_on <= at.latest + granted)
+    return begin, jnp.where(fits, pick.way_there + ride + drop.way_on - at.arc, jnp.inf)
+
+
+def _least_behind(pushed: jax.Array, room: jax.Array, added: jax.Array, is_full: jax.Array) -> jax.Array:
+    """The least that a drop-off adds at a later position than the pickup's; inf where none fits."""
+    index, least, is_open = index_of(added.shape[-1]), jnp.full_like(added, jnp.inf), jnp.ones_like(is_full)
+    for later in range(1, index.size):  # not as a table of pairs, which takes longer to write than to fill
+        is_open &= (index >= later) | ~is_full[:, later, None]
+        fits = (index < later) & is_open & (pushed <= room[:, later, None])
+        least = jnp.minimum(least, jnp.where(fits, added[:, later, None], jnp.inf))
+    return least
 
 
 def _pushed(plans: Plans, at: Positions, to: jax.Array) -> jax.Array:
@@ -230,12 +223,14 @@ def _pushed(plans: Plans, at: Positions, to: jax.Array) -> jax.Array:
 
 
 def _checked(plans: Plans, added: jax.Array, numbers: tuple[jax.Array, ...]) -> Offers:
-    """The offers, with 0 for those that are none: inf in `added`.
+    """The offers, with 0 for those that are none: inf in `added`; `slack` is that of the new stops.
 
     Only the position that was chosen decides. XLA repeats a comparison in each program that needs it, with other
     roundings, so that an insertion right at its deadline may fit for one and not for another.
     """
     found = Offers(added < jnp.inf, added, *numbers)
+    left = jnp.min(jnp.where(plans.present, plans.stops[DEADLINE] - found.moved, jnp.inf), axis=-1)
+    found = found.replace(slack=jnp.minimum(found.slack, left))
     none = {
         name: jnp.where(found.feasible, value, jnp.zeros((), value.dtype))
         for name, value in vars(found).items()

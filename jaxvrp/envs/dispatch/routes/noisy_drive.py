@@ -7,6 +7,9 @@ but not before now.
 
 from __future__ import annotations
 
+import functools
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 from flax import struct
@@ -23,7 +26,7 @@ from jaxvrp.envs.dispatch.routes.plans import (
     Prepared,
     Span,
     depot_of,
-    drifted,
+    gone_on,
     minutes_of_all,
     places_of,
     without_first,
@@ -50,7 +53,7 @@ class Drive(struct.PyTreeNode):
     expected_ended: jax.Array  # `f32[V, K]`, and of `ended`
 
 
-class _Carry(struct.PyTreeNode):
+class _Carry(NamedTuple):
     """Of each vehicle after a stop: its place, when it is free and is expected to be, and when it last loaded."""
 
     place: jax.Array
@@ -62,24 +65,11 @@ class _Carry(struct.PyTreeNode):
 def drive(prepared: Prepared, plans: Plans, until: jax.Array) -> Drive:
     """The stops of all vehicles, driven with the factors of their legs, and what is known of that at `until`."""
     assert prepared.factors is not None and plans.under_way is not None
-    instance, under_way = prepared.fleet, plans.under_way
-    num_begun = under_way.stops.shape[-1]
-    is_begun = index_of(num_begun) < under_way.count[:, None]
+    under_way = plans.under_way
+    is_begun = index_of(under_way.stops.shape[-1]) < under_way.count[:, None]
     present = jnp.concatenate([is_begun, plans.present], axis=-1)
-    loads, ends_trip = jnp.zeros_like(present), jnp.zeros_like(present)
     stops = jnp.concatenate([under_way.stops, plans.stops], axis=-1)
-    released = stops[DUE]
-    if instance.depot is not None:
-        is_drone = instance.is_drone[:, None]
-        number = jnp.concatenate([index_of(num_begun), index_of(plans.start.shape[-1])])
-        of_trip = jnp.where(index_of(number.size) < num_begun, under_way.count[:, None], plans.num_stops[:, None])
-        loads = present & (is_drone | (number == 0))
-        ends_trip = present & (is_drone | (number == of_trip - 1))
-        of_begun, of_plan = (
-            jnp.max(each, axis=-1, keepdims=True) for each in jnp.split(released, [num_begun], axis=-1)
-        )
-        of_trip = jnp.where(index_of(number.size) < num_begun, of_begun, of_plan)
-        released = jnp.where(loads, jnp.where(is_drone, released, of_trip), -jnp.inf)
+    loads, ends_trip, released = _trips(prepared, plans, present, stops[DUE])
     legs = jnp.cumsum(present.astype(jnp.int32) + ends_trip, axis=-1) + under_way.leg[:, None]
     leg = legs - present - ends_trip
     last_leg = prepared.factors.actual.shape[-1] - 1
@@ -87,60 +77,78 @@ def drive(prepared: Prepared, plans: Plans, until: jax.Array) -> Drive:
         jnp.take_along_axis(prepared.factors.actual, jnp.minimum(number, last_leg), axis=-1)
         for number in (leg, leg + 1)
     )
-
-    def serve(before: _Carry, column: tuple[jax.Array, ...]) -> tuple[_Carry, dict[str, jax.Array]]:
-        stop, present, loads, ends_trip, released, factor, home_factor = column
-        place, time, expected, loaded = before.place, before.time, before.expected, before.time
-        if instance.depot is not None:
-            time, expected = jnp.maximum(time, released), jnp.maximum(expected, released)
-            loaded = jnp.where(loads, time, before.loaded)
-            place = jnp.where(loads, depot_of(prepared, 1), place)
-            time, expected = (jnp.where(loads, free + instance.minutes_to_load, free) for free in (time, expected))
-        there = places_of(prepared, stop)
-        arrival, minutes, expected = _leg(prepared, place, there, factor, time, expected, until)
-        start, expected_start = jnp.maximum(stop[EARLIEST], arrival), jnp.maximum(stop[EARLIEST], expected)
-        time, expected = start + instance.stop_time, expected_start + instance.stop_time
-        home, home_minutes = jnp.zeros_like(time), jnp.zeros_like(time)
-        if instance.depot is not None:
-            home, home_minutes, back = _leg(prepared, there, depot_of(prepared, 1), home_factor, time, expected, until)
-            time = jnp.where(ends_trip, home + instance.turnaround, time)
-            expected = jnp.where(ends_trip, back + instance.turnaround, expected)
-        after = _Carry(there, time, expected, loaded)
-        after = jax.tree.map(lambda new, old: jnp.where(present, new, old), after, before)
-        return after, {
-            "origin": place,
-            "departs": loaded,
-            "minutes": minutes,
-            "arrival": arrival,
-            "start": start,
-            "home": home,
-            "home_minutes": home_minutes,
-            "ended": time,
-            "expected_start": expected_start,
-            "expected_ended": expected,
-        }
-
     is_out = under_way.count > 0
     first = jnp.where(is_out, under_way.left, plans.free)
     begin = _Carry(jnp.where(is_out, under_way.origin, plans.place), first, first, first)
     columns = (stops, present, loads, ends_trip, released, factor, home_factor)
     by_column = jax.tree.map(lambda values: jnp.moveaxis(values, -1, 0), columns)
-    driven = jax.lax.scan(serve, begin, by_column)[1]
+    driven = jax.lax.scan(functools.partial(_served, prepared, until), begin, by_column)[1]
     by_vehicle = {name: jnp.moveaxis(values, 0, -1) for name, values in driven.items()}
     return Drive(stops=stops, present=present, leg=leg, ends_trip=ends_trip, **by_vehicle)
 
 
+def _trips(
+    prepared: Prepared, plans: Plans, present: jax.Array, due: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Before which stops a vehicle loads, behind which its trip ends, and when what it loads is there, `[V, K]` each.
+
+    `due`, `f32[V, K]`, is the plane of that name.
+    """
+    assert plans.under_way is not None
+    if prepared.fleet.depot is None:
+        return jnp.zeros_like(present), jnp.zeros_like(present), due
+    num_begun, is_drone = plans.under_way.stops.shape[-1], prepared.fleet.is_drone[:, None]
+    number = jnp.concatenate([index_of(num_begun), index_of(plans.start.shape[-1])])
+    is_under_way = index_of(number.size) < num_begun
+    of_trip = jnp.where(is_under_way, plans.under_way.count[:, None], plans.num_stops[:, None])
+    loads = present & (is_drone | (number == 0))
+    ends_trip = present & (is_drone | (number == of_trip - 1))
+    of_begun, of_plan = (jnp.max(each, axis=-1, keepdims=True) for each in jnp.split(due, [num_begun], axis=-1))
+    released = jnp.where(is_drone, due, jnp.where(is_under_way, of_begun, of_plan))
+    return loads, ends_trip, jnp.where(loads, released, -jnp.inf)
+
+
+def _served(
+    prepared: Prepared, until: jax.Array, before: _Carry, column: tuple[jax.Array, ...]
+) -> tuple[_Carry, dict[str, jax.Array]]:
+    """Each vehicle after its next stop, and the numbers of this in `Drive`."""
+    instance, (stop, present, loads, ends_trip, released, factor, home_factor) = prepared.fleet, column
+    place, time, expected, loaded = before.place, before.time, before.expected, before.time
+    if instance.depot is not None:
+        time, expected = jnp.maximum(time, released), jnp.maximum(expected, released)
+        loaded = jnp.where(loads, time, before.loaded)
+        place = jnp.where(loads, depot_of(prepared, 1), place)
+        time, expected = (jnp.where(loads, free + instance.minutes_to_load, free) for free in (time, expected))
+    there, earliest = places_of(prepared, stop), stop[EARLIEST]
+    arrival, minutes, expected = _leg(minutes_of_all(prepared, place, there), factor, time, expected, until)
+    start, expected_start = jnp.maximum(earliest, arrival), jnp.maximum(earliest, expected)
+    time, expected = start + instance.stop_time, expected_start + instance.stop_time
+    home, home_minutes = jnp.zeros_like(time), jnp.zeros_like(time)
+    if instance.depot is not None:
+        way_home = minutes_of_all(prepared, there, depot_of(prepared, 1))
+        home, home_minutes, back = _leg(way_home, home_factor, time, expected, until)
+        time = jnp.where(ends_trip, home + instance.turnaround, time)
+        expected = jnp.where(ends_trip, back + instance.turnaround, expected)
+    after = _Carry(there, time, expected, loaded)
+    after = jax.tree.map(lambda new, old: jnp.where(present, new, old), after, before)
+    return after, {
+        "origin": place,
+        "departs": loaded,
+        "minutes": minutes,
+        "arrival": arrival,
+        "start": start,
+        "home": home,
+        "home_minutes": home_minutes,
+        "ended": time,
+        "expected_start": expected_start,
+        "expected_ended": expected,
+    }
+
+
 def _leg(
-    prepared: Prepared,
-    origin: jax.Array,
-    target: jax.Array,
-    factor: jax.Array,
-    leaves: jax.Array,
-    expected: jax.Array,
-    until: jax.Array,
+    planned: jax.Array, factor: jax.Array, leaves: jax.Array, expected: jax.Array, until: jax.Array
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """When a leg ends, its minutes, and when it is expected to end, at `until`; all `f32[V]`."""
-    planned = minutes_of_all(prepared, origin, target)
     minutes = planned * factor
     arrival = leaves + minutes
     return arrival, minutes, jnp.where(arrival <= until, arrival, jnp.maximum(expected + planned, until))
@@ -175,15 +183,8 @@ def advance(prepared: Prepared, plans: Plans, span: Span) -> tuple[Plans, Begun]
     left = plans.replace(start=jnp.where(plans.present, driven.expected_start[:, -size:], jnp.inf))
     left = without_first(left, jnp.sum(of_plan, axis=-1, dtype=jnp.int32))
     left = left.replace(free=at_last(driven.expected_ended, plans.free), under_way=under_way)
-    if prepared.fleet.depot is None:
-        place = at_last(places_of(prepared, driven.stops), plans.place)
-        goal = jnp.where(of_plan.any(axis=-1), place, plans.goal)
-        load = jnp.sum(jnp.where(of_plan, plans.stops[LOAD], 0.0), axis=-1)
-        left = left.replace(place=place, goal=goal, aboard=plans.aboard + load)
-        left, drift = drifted(prepared, left, span)
-    else:
-        left = left.replace(free=jnp.maximum(left.free, span.now))
-        drift = jnp.zeros_like(left.free)
+    place = at_last(places_of(prepared, driven.stops), plans.place)
+    left, drift = gone_on(prepared, plans, left, of_plan, place, span)
     return left, _known(prepared, driven, begun, drift, span.since, until)
 
 
@@ -229,8 +230,7 @@ def _known(
     if instance.depot is not None:
         wait = jnp.sum(jnp.where(served, driven.departs - driven.stops[DUE], 0.0))
         length = driven.home - driven.departs - instance.minutes_to_load[:, None]
-        home_by = jnp.broadcast_to(instance.latest_return, instance.max_trip.shape)
-        is_late_home = driven.home > home_by[:, None] + granted
+        is_late_home = driven.home > instance.latest_return[:, None] + granted
         late_trip = is_home & (is_late_home | (length > instance.max_trip[:, None] + granted))
     late = driven.start - driven.stops[DEADLINE]
     is_late = served & (late > granted)

@@ -322,33 +322,40 @@ class Span(NamedTuple):
 
 def advance(prepared: Prepared, plans: Plans, span: Span) -> tuple[Plans, Begun]:
     """What plans are left when time has passed, and what was begun meanwhile."""
+    instance, load, granted = prepared.fleet, plans.stops[LOAD], 2 * prepared.slack
     begun = begun_by(prepared, plans, span.until)
     count = jnp.sum(begun, axis=-1, dtype=jnp.int32)
-    left = without_first(plans, count)
-    if prepared.fleet.depot is None:
-        return _ride_on(prepared, plans, left, begun, count, span)
-    return _fly_home(prepared, plans, left, begun, count, span.now)
+    any_begun, ended = count > 0, plans.start + instance.stop_time[:, None]
+    after_due = jnp.where(begun, plans.start - plans.stops[DUE], 0.0)
+    wait, delay = jnp.sum(jnp.where(load > 0, after_due, 0.0)), jnp.sum(jnp.where(load > 0, 0.0, after_due))
+    broken = jnp.sum(begun & (plans.start > plans.stops[DEADLINE] + granted), dtype=jnp.float32)
+    by_drone = jnp.sum(begun & (load < 0) & instance.is_drone[:, None], dtype=jnp.float32)
+    place, free = plans.place, at_position(count - 1, ended)
+    if instance.depot is None:
+        place = jnp.where(any_begun, at_position(count - 1, places_of(prepared, plans.stops)), place)
+    else:
+        wait = jnp.sum(jnp.where(begun, leaves(prepared, plans) - plans.stops[DUE], 0.0))
+        home = at_position(count - 1, ended + way_home(prepared, plans))
+        broken += jnp.sum(any_begun & (home > instance.latest_return + granted), dtype=jnp.float32)
+        free = home + instance.turnaround
+    left = without_first(plans, count).replace(free=jnp.where(any_begun, free, plans.free))
+    left, drift = gone_on(prepared, plans, left, begun, place, span)
+    return left, Begun(wait, delay, by_drone, broken, drift)
 
 
-def _ride_on(
-    prepared: Prepared, plans: Plans, left: Plans, begun: jax.Array, count: jax.Array, span: Span
-) -> tuple[Plans, Begun]:
-    """Vehicles are free where and when they end the stop that they have begun last; those without a plan go on."""
-    load, late = plans.stops[LOAD], _late(prepared, plans, begun)
-    any_begun = count > 0
-    place = jnp.where(any_begun, at_position(count - 1, places_of(prepared, plans.stops)), plans.place)
-    ended = at_position(count - 1, plans.start) + prepared.fleet.stop_time
-    left = left.replace(
-        place=place,
-        free=jnp.where(any_begun, ended, plans.free),
-        aboard=plans.aboard + jnp.sum(jnp.where(begun, load, 0.0), axis=-1),
-        goal=jnp.where(any_begun, place, plans.goal),
-    )
-    left, drift = drifted(prepared, left, span)
-    lateness = jnp.where(begun, plans.start - plans.stops[DUE], 0.0)
-    wait, delay = jnp.sum(jnp.where(load > 0, lateness, 0.0)), jnp.sum(jnp.where(load > 0, 0.0, lateness))
-    by_drone = jnp.sum(begun & (load < 0) & prepared.fleet.is_drone[:, None], dtype=jnp.float32)
-    return left, Begun(wait, delay, by_drone, jnp.sum(late, dtype=jnp.float32), drift)
+def gone_on(
+    prepared: Prepared, plans: Plans, left: Plans, begun: jax.Array, place: jax.Array, span: Span
+) -> tuple[Plans, jax.Array]:
+    """The plans that are left of `plans` after those stops, `bool[V, S]`, with the vehicles where they are free next.
+
+    And the minutes that they drove without a plan (`f32[V]`). With a depot, a vehicle that waits for a parcel loads no
+    sooner than now: it may go to another vehicle.
+    """
+    if prepared.fleet.depot is not None:
+        return left.replace(free=jnp.maximum(left.free, span.now)), jnp.zeros_like(left.free)
+    aboard = plans.aboard + jnp.sum(jnp.where(begun, plans.stops[LOAD], 0.0), axis=-1)
+    goal = jnp.where(begun.any(axis=-1), place, plans.goal)
+    return drifted(prepared, left.replace(place=place, goal=goal, aboard=aboard), span)
 
 
 def drifted(prepared: Prepared, plans: Plans, span: Span) -> tuple[Plans, jax.Array]:
@@ -384,27 +391,6 @@ def _next_turn(prepared: Prepared, plans: Plans, turns: jax.Array) -> jax.Array:
     there = jnp.where(is_near, there, jnp.inf)
     nearest = columns_at(turns, jax.lax.argmin(there, 1, jnp.int32))
     return jnp.where(is_near.any(axis=1), nearest, plans.goal)
-
-
-def _fly_home(
-    prepared: Prepared, plans: Plans, left: Plans, begun: jax.Array, count: jax.Array, now: jax.Array
-) -> tuple[Plans, Begun]:
-    """Vehicles can load again when they are back from the trip that they have begun last."""
-    instance = prepared.fleet
-    ended = plans.start + instance.stop_time[:, None] + way_home(prepared, plans)
-    home, any_begun = at_position(count - 1, ended), count > 0
-    free = jnp.where(any_begun, home + instance.turnaround, plans.free)
-    left = left.replace(free=jnp.maximum(free, now))  # also if it waits for a parcel, which may go to another vehicle
-    loaded = jnp.where(begun, leaves(prepared, plans) - plans.stops[DUE], 0.0)
-    delay = jnp.where(begun, plans.start - plans.stops[DUE], 0.0)
-    late_home = any_begun & (home > instance.latest_return + 2 * prepared.slack)
-    broken = jnp.sum(_late(prepared, plans, begun), dtype=jnp.float32) + jnp.sum(late_home, dtype=jnp.float32)
-    by_drone = jnp.sum(begun & instance.is_drone[:, None], dtype=jnp.float32)
-    return left, Begun(jnp.sum(loaded), jnp.sum(delay), by_drone, broken, jnp.zeros_like(free))
-
-
-def _late(prepared: Prepared, plans: Plans, begun: jax.Array) -> jax.Array:
-    return begun & (plans.start > plans.stops[DEADLINE] + 2 * prepared.slack)
 
 
 def without_first(plans: Plans, count: jax.Array) -> Plans:

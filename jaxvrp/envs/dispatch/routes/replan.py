@@ -12,13 +12,12 @@ Patterson 1976). So plans follow from the day so far alone: states and instances
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
+from jaxvrp.environment import select
 from jaxvrp.envs.dispatch.routes.insertion import insert, offers
 from jaxvrp.envs.dispatch.routes.plans import COLUMNS, LOAD, REQUEST, Plans, Prepared, distance
 from jaxvrp.envs.dispatch.routes.schedule import index_of, planned_travel, rescheduled
@@ -72,15 +71,10 @@ def replan(prepared: Prepared, plans: Plans, turn: jax.Array, rounds: int) -> tu
 
     def advance(number: jax.Array, kept: Planned) -> Planned:
         changed, is_complete = ruin_and_recreate(prepared, kept.plans, turned[number])
-        return where(is_complete & (changed.total < kept.total - prepared.slack), changed, kept)
+        return select(is_complete & (changed.total < kept.total - prepared.slack), changed, kept)
 
     planned = jax.lax.fori_loop(0, rounds, advance, before)
     return planned.plans, planned.travel - before.travel
-
-
-def where(condition: jax.Array, a: Any, b: Any) -> Any:
-    """One of two pytrees."""
-    return jax.tree.map(lambda new, old: jnp.where(condition, new, old), a, b)
 
 
 def draws_of(plans: Plans) -> int:

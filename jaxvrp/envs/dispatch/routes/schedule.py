@@ -43,6 +43,19 @@ def index_of(size: int) -> jax.Array:
     return jnp.arange(size, dtype=jnp.int32)
 
 
+def first_where(condition: jax.Array) -> jax.Array:
+    """`i32[...]`, the first index along the last axis where it holds; the last one if it holds nowhere."""
+    size = condition.shape[-1]
+    return jnp.min(jnp.where(condition, index_of(size), size - 1), axis=-1)
+
+
+def with_new(values: jax.Array, position: jax.Array, new: jax.Array | bool) -> jax.Array:
+    """Values with a new one at a position along the last axis, those from there on one place further."""
+    index = index_of(values.shape[-1])
+    further = jnp.concatenate([values[..., :1], values[..., :-1]], axis=-1)
+    return jnp.where(index < position, values, jnp.where(index == position, new, further))
+
+
 def sums(values: jax.Array) -> jax.Array:
     """Cumulative sums along the last axis; as a product with a triangle, which takes a CPU one kernel."""
     size = values.shape[-1]
