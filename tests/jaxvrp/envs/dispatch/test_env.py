@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import jaxvrp
 from jaxvrp.envs.dispatch import load, make_instance, save
 from jaxvrp.envs.dispatch.problem.instance import check
-from tests.jaxvrp.envs.dispatch.small_days import COUNT, DAYS, ENVS, each, padded, play
+from tests.jaxvrp.envs.dispatch.small_days import COUNT, DAYS, ENVS, NOISY, PLAYED, each, padded, play
 
 SMALL = {
     "ride_pooling": {"num_vehicles": 2, "max_requests": 5, "expected_requests": 4.0, "horizon": 15.0, "zones": 2},
@@ -96,23 +96,26 @@ def test_values_have_a_mean_of_one_and_the_spread_that_is_asked_for():
     assert (generated("same_day", 2, value_spread=0.0)[1].value.max(axis=1) == 1).all()
 
 
+@pytest.mark.parametrize("noise", [{}, NOISY], ids=["exact", "noise"])
 @pytest.mark.parametrize("scenario", ENVS)
-def test_a_step_lowers_for_accelerators_without_sorts_and_callbacks(scenario):
-    env = ENVS[scenario].replace(replan_rounds=2)
+def test_a_step_lowers_for_accelerators_without_sorts_and_callbacks(scenario, noise):
+    env = ENVS[scenario].replace(replan_rounds=2, **noise)
     state = jax.eval_shape(lambda key: env.reset(key)[0], jax.random.key(0))
     action = {name: jax.ShapeDtypeStruct((role.num_agents,), role.action.dtype) for name, role in env.roles.items()}
     text = jax.jit(env.step).trace(state, action).lower(lowering_platforms=("cuda", "tpu")).as_text()
     assert not [word for word in ("callback", "f64", "stablehlo.sort") if word in text]
 
 
-def test_days_are_kept_in_files_exactly(tmp_path, assert_same):
-    for scenario, draw in DAYS.items():
-        batch = padded([draw(np.random.default_rng(i)) for i in range(3)])
-        path = tmp_path / f"{scenario}.npz"
-        save(path, batch)
-        again = load(path)
-        assert (again.depot is None) == (scenario == "ride_pooling")
-        jax.tree.map(np.testing.assert_array_equal, again, batch)
+def test_days_are_kept_in_files_exactly(tmp_path):
+    """Also what a day need not have."""
+    for _, draw in PLAYED.values():
+        days = [draw(np.random.default_rng(i)) for i in range(3)]
+        more = {"travel_seed": np.int32(7)}
+        if days[0].depot is not None:
+            more |= {"loading_time": days[0].stop_time + 1.0, "home_by": days[0].stop_time + 90.0}
+        for batch in (padded(days), padded([day.replace(**more) for day in days])):
+            save(tmp_path / "days.npz", batch)
+            jax.tree.map(np.testing.assert_array_equal, load(tmp_path / "days.npz"), batch)
 
 
 FINE = {
@@ -124,6 +127,7 @@ FINE = {
     "horizon": 60.0,
     "depot": [0, 0],
 }
+RIDES = {"depot": None, "pickup": [[0, 0]] * 3, "start": [[0, 0]]}
 
 
 @pytest.mark.parametrize(
@@ -145,6 +149,13 @@ FINE = {
         ({"horizon": -1.0}, "horizon is -1.0; it must be a number above 0"),
         ({"pickup": [[0, 0], [0, 0], [1, 0]]}, "pickup of request 2 is not the depot"),
         ({"sped": 3}, "a day has no field 'sped'"),
+        ({"travel_seed": -1}, "travel_seed is -1; give 0 or more"),
+        ({"loading_time": -1.0}, "loading_time of vehicle 0 is not 0 or more"),
+        ({"home_by": np.inf}, "home_by of vehicle 0 is not 0 or more"),
+        ({"pickup_deadline": [20, 30, 30]}, "pickup_deadline of request 0 can't be kept: parcels"),
+        ({**RIDES, "home_by": 9.0}, "home_by is of trips from a depot"),
+        ({**RIDES, "turnaround": 5}, "turnaround of vehicle 0 is of trips from a depot, and there"),
+        ({**RIDES, "max_trip": 50}, "max_trip of vehicle 0 is of trips from a depot, and there is"),
     ],
 )
 def test_a_mistake_in_a_day_is_one_line(changed, says):

@@ -93,29 +93,3 @@ def test_hindsight_loads_no_parcel_before_it_is_there():
     start = np.asarray(found.routes.planes["start"][0, 0])
     number = np.asarray(found.routes.row.number[0, 0])
     assert start[number == 0] == pytest.approx(36.0, abs=1e-3)
-
-
-@pytest.mark.parametrize(
-    ("depot", "change", "says"),
-    [
-        (True, {"requests": [BREAD | {"pickup_deadline": 70}]}, "pickup_deadline of request 0 can't be kept: parcels"),
-        (
-            False,
-            {"vehicles": [{**VAN, "turnaround": 5}]},
-            "turnaround of vehicle 0 is of trips from a depot, and there",
-        ),
-        (
-            False,
-            {"vehicles": [{**VAN, "max_trip": 50}]},
-            "max_trip of vehicle 0 is of trips from a depot, and there is",
-        ),
-    ],
-)
-def test_what_cannot_be_obeyed_is_refused(depot, change, says):
-    day = {**day_of(BREAD), **change}
-    if not depot:
-        del day["depot"]
-        day["requests"] = [{**BREAD, "pickup": [0, 0]}]
-        day["vehicles"] = [{**each, "start": [0, 0]} for each in day["vehicles"]]
-    with pytest.raises(ValueError, match=says):
-        parse_day(day)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import jaxvrp
-from jaxvrp.envs.dispatch import driven_stops, load, make_instance, save, solution_report
+from jaxvrp.envs.dispatch import driven_stops, solution_report
 from jaxvrp.envs.dispatch.baselines.hindsight import with_hindsight
 from jaxvrp.envs.dispatch.baselines.search import replanned
 from jaxvrp.envs.dispatch.problem.day_file import parse_day
@@ -113,10 +113,7 @@ def check_trips(day, v, start, number, first, free=0.0):
             time = home + day.turnaround[v]
 
 
-def test_files_keep_them(tmp_path):
-    day = day_with_shifts(np.random.default_rng(1))
-    save(tmp_path / "day.npz", day)
-    jax.tree.map(np.testing.assert_array_equal, load(tmp_path / "day.npz"), day)
+def test_vehicles_of_a_file_have_them_if_some_do():
     van, drone = ({"id": name, "speed": 30, "capacity": 1, "stop_time": 2} for name in ("van", "drone"))
     content = {
         "format": "jaxvrp-dispatch-day-1",
@@ -129,19 +126,6 @@ def test_files_keep_them(tmp_path):
     assert instance.loading_time.tolist() == [5, 2] and instance.home_by.tolist() == [60, 90]
     content["vehicles"] = [van, drone]
     assert parse_day(content).instance.loading_time is parse_day(content).instance.home_by is None
-
-
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        ({"loading_time": -1.0, "depot": [0.0, 0.0]}, "loading_time of vehicle 0 is not 0 or more"),
-        ({"home_by": np.inf, "depot": [0.0, 0.0]}, "home_by of vehicle 0 is not 0 or more"),
-        ({"home_by": 9.0, "pickup": [[1.0, 1.0]], "start": [[0.0, 0.0]]}, "home_by is of trips from a depot"),
-    ],
-)
-def test_what_they_may_not_be(change, says):
-    with pytest.raises(ValueError, match=says):
-        make_instance([0.0], [[1.0, 0.0]], [30.0], capacity=[1], speed=30.0, horizon=60.0, **change)
 
 
 def test_the_published_set():

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import jaxvrp
-from jaxvrp.envs.dispatch import driven_stops, leg_factors, load, make_instance, pad, save, solution_report, stack
+from jaxvrp.envs.dispatch import driven_stops, leg_factors, make_instance, pad, save, solution_report, stack
 from jaxvrp.envs.dispatch.baselines.hindsight import TRAVEL_PRICE
 from jaxvrp.envs.dispatch.baselines.known_day import search_day
 from jaxvrp.envs.dispatch.baselines.search import replanned
@@ -171,10 +171,8 @@ def test_what_has_not_begun_is_planned_again_along_streets():
     assert (after.sum(axis=-1) <= before.sum(axis=-1) + 1e-3).all() and after.sum() < 0.99 * before.sum()
 
 
-def test_files_hold_matrices_and_padding_lies_at_the_first_place(tmp_path):
+def test_padding_lies_at_the_first_place():
     day = street_day(np.random.default_rng(0))
-    save(tmp_path / "day.npz", day)
-    np.testing.assert_array_equal(load(tmp_path / "day.npz").travel_time, day.travel_time)
     larger = pad(day, day.max_requests + 2, 5)
     np.testing.assert_array_equal(larger.travel_time[-2:, :3], np.tile(day.travel_time[0, :3], (2, 1)))
     mixed = stack([day, parcel_day(np.random.default_rng(1))])
