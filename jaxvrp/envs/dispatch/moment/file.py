@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -297,15 +297,10 @@ def _granted(moment: Moment) -> Moment:
 
 def late(moment: Moment) -> list[tuple[str, str]]:
     """What is late in the plans: which request or vehicle, and a line that says how; vehicle after vehicle."""
-    day, instance, plans = moment.day, moment.day.instance, jax.tree.map(np.asarray, moment.plans)
-    granted, found = 2 * slack_of(instance), list[tuple[str, str]]()
+    day, instance, found = moment.day, moment.day.instance, list[tuple[str, str]]()
+    granted = 2 * slack_of(instance)
     for v, (name, stops) in enumerate(pending(day, moment).items()):
-        for k, stop in enumerate(stops):
-            end = "pickup" if stop["what"] == PICKUP else "dropoff"
-            deadline = getattr(instance, f"{end}_deadline")[int(plans.stops[REQUEST, v, k])]
-            if plans.start[v, k] > deadline + granted:
-                times = f"begins at {stop['begin']:.13g}, after its deadline, {day.clock_time(deadline):.13g}"
-                found.append((stop["request"], f"{stop['what']} of {stop['request']} {times}"))
+        found += _late_stops(moment, v, stops)
         if instance.depot is None:
             continue
         home, trip = (np.asarray(each)[v].max() for each in homecomings(moment.prepared, moment.plans))
@@ -314,6 +309,16 @@ def late(moment: Moment) -> list[tuple[str, str]]:
         if trip > instance.max_trip[v] + granted:
             found.append((name, f"{name} makes a longer trip than its max_trip"))
     return found
+
+
+def _late_stops(moment: Moment, v: int, stops: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    day, plans = moment.day, jax.tree.map(np.asarray, moment.plans)
+    for k, stop in enumerate(stops):
+        deadlines = day.instance.pickup_deadline if stop["what"] == PICKUP else day.instance.dropoff_deadline
+        deadline = deadlines[int(plans.stops[REQUEST, v, k])]
+        if plans.start[v, k] > deadline + 2 * slack_of(day.instance):
+            times = f"begins at {stop['begin']:.13g}, after its deadline, {day.clock_time(deadline):.13g}"
+            yield stop["request"], f"{stop['what']} of {stop['request']} {times}"
 
 
 def homecomings(prepared: Prepared, plans: Plans) -> tuple[jax.Array, jax.Array]:

@@ -52,18 +52,22 @@ def least_late(day: Instance, courses: Sequence[Course], homeless: Sequence[int]
 
 def _less_late(day: Instance, courses: list[Course], tries: Iterator[int]) -> list[Course] | None:
     """The courses after one request of a late vehicle has gone elsewhere, if that makes all of it less late."""
-    for at, course in enumerate(courses):
-        late = cost(day, course)[0]
-        for request in dict.fromkeys(request for request, _ in course.calls) if late > slack_of(day) else ():
-            rest = [*courses]
-            rest[at] = dataclasses.replace(course, calls=tuple(call for call in course.calls if call[0] != request))
-            is_open = day.depot is not None or (request, True) in course.calls
-            changed = _cheapest(day, rest if is_open else [rest[at]], request, tries, aboard=not is_open)
-            if changed is None:
-                continue
-            after = _with(rest, changed)
-            if _late(day, after) < _late(day, courses) - slack_of(day):
-                return after
+    moves = (
+        (at, request)
+        for at, course in enumerate(courses)
+        if cost(day, course)[0] > slack_of(day)
+        for request in dict.fromkeys(request for request, _ in course.calls)
+    )
+    for at, request in moves:
+        rest, calls = [*courses], courses[at].calls
+        rest[at] = dataclasses.replace(courses[at], calls=tuple(call for call in calls if call[0] != request))
+        is_open = day.depot is not None or (request, True) in calls
+        changed = _cheapest(day, rest if is_open else [rest[at]], request, tries, aboard=not is_open)
+        if changed is None:
+            continue
+        after = _with(rest, changed)
+        if _late(day, after) < _late(day, courses) - slack_of(day):
+            return after
     return None
 
 
@@ -80,15 +84,15 @@ def _cheapest(
 ) -> Course | None:
     """The course that takes a request, or the drop-off of one aboard, at the least further cost; None if none can."""
     best, least = None, (math.inf, math.inf)
-    for course in courses:
-        before = cost(day, course)
-        for calls in _longer(day, course.calls, request, aboard):
-            if next(tries, None) is None:
-                return best
-            changed = dataclasses.replace(course, calls=calls)
-            late, travel = (new - old for new, old in zip(cost(day, changed), before, strict=True))
-            if (late, travel) < least:
-                best, least = changed, (late, travel)
+    before = {course.vehicle: cost(day, course) for course in courses}
+    longer = ((each, calls) for each in courses for calls in _longer(day, each.calls, request, aboard))
+    for course, calls in longer:
+        if next(tries, None) is None:
+            return best
+        changed = dataclasses.replace(course, calls=calls)
+        late, travel = (new - old for new, old in zip(cost(day, changed), before[course.vehicle], strict=True))
+        if (late, travel) < least:
+            best, least = changed, (late, travel)
     return best
 
 

@@ -166,14 +166,14 @@ def _check_pairs(day: Instance, stops: list[Stop], findings: _Findings) -> None:
             findings.add("unpaired", where)
         elif picks and picks[0].start > drops[0].start + tolerance:
             findings.add("order", where)
-        for stop in ends:
-            where = f"{'pickup' if stop.is_pickup else 'dropoff'} of request {request}"
-            if stop.departs < day.arrival[request] - tolerance and (stop.is_pickup or day.depot is not None):
-                findings.add("before_arrival", where)
-            if stop.start < _limit(day, stop, "earliest") - tolerance:
-                findings.add("earliest", where)
-            if stop.start > _limit(day, stop, "deadline") + tolerance:
-                findings.add("deadline", where)
+    for stop in itertools.chain.from_iterable(by_request.values()):
+        where = f"{'pickup' if stop.is_pickup else 'dropoff'} of request {stop.request}"
+        if stop.departs < day.arrival[stop.request] - tolerance and (stop.is_pickup or day.depot is not None):
+            findings.add("before_arrival", where)
+        if stop.start < _limit(day, stop, "earliest") - tolerance:
+            findings.add("earliest", where)
+        if stop.start > _limit(day, stop, "deadline") + tolerance:
+            findings.add("deadline", where)
 
 
 def spot_of(day: Instance, stop: Stop) -> Spot:
