@@ -303,13 +303,12 @@ def _added_to_parcels(prepared: Prepared, routes: Routes, request: Request) -> j
 
 def _has_room(prepared: Prepared, routes: Routes, request: Request) -> tuple[jax.Array, jax.Array]:
     """Whether the trip of a stop can hold the request, too, and whether it can have a trip there; `bool[V, L]`."""
-    planes, fleet = routes.planes, prepared.fleet
-    exists, index = planes["start"] < jnp.inf, index_of(routes.row.mark.shape[-1])
+    exists, index = routes.row.number >= 0, index_of(routes.row.number.shape[-1])
     is_end = index == jnp.sum(exists, axis=-1, keepdims=True, dtype=jnp.int32)
-    has_room = ~is_end[:, -1:] & (planes["start"][:, -1:] == jnp.inf) & request.exists
-    fits = planes["carried"] + request.load <= prepared.capacity[:, None]
+    has_room = ~(is_end | exists)[:, -1:] & request.exists
+    fits = routes.planes["carried"] + request.load <= prepared.capacity[:, None]
     alone = (exists & routes.row.mark | is_end) & (request.load <= prepared.capacity[:, None])
-    return fits & exists & ~fleet.is_drone[:, None] & has_room, alone & has_room
+    return fits & exists & ~prepared.fleet.is_drone[:, None] & has_room, alone & has_room
 
 
 def _ways_of(prepared: Prepared, routes: Routes, request: Request) -> tuple[jax.Array, ...]:

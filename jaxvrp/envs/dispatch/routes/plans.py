@@ -325,17 +325,17 @@ def advance(prepared: Prepared, plans: Plans, span: Span) -> tuple[Plans, Begun]
     instance, load, granted = prepared.fleet, plans.stops[LOAD], 2 * prepared.slack
     begun = begun_by(prepared, plans, span.until)
     count = jnp.sum(begun, axis=-1, dtype=jnp.int32)
-    any_begun, ended = count > 0, plans.start + instance.stop_time[:, None]
     after_due = jnp.where(begun, plans.start - plans.stops[DUE], 0.0)
     wait, delay = jnp.sum(jnp.where(load > 0, after_due, 0.0)), jnp.sum(jnp.where(load > 0, 0.0, after_due))
     broken = jnp.sum(begun & (plans.start > plans.stops[DEADLINE] + granted), dtype=jnp.float32)
     by_drone = jnp.sum(begun & (load < 0) & instance.is_drone[:, None], dtype=jnp.float32)
-    place, free = plans.place, at_position(count - 1, ended)
+    place, any_begun = plans.place, count > 0
     if instance.depot is None:
         place = jnp.where(any_begun, at_position(count - 1, places_of(prepared, plans.stops)), place)
+        free = at_position(count - 1, plans.start) + instance.stop_time
     else:
         wait = jnp.sum(jnp.where(begun, leaves(prepared, plans) - plans.stops[DUE], 0.0))
-        home = at_position(count - 1, ended + way_home(prepared, plans))
+        home = at_position(count - 1, plans.start + instance.stop_time[:, None] + way_home(prepared, plans))
         broken += jnp.sum(any_begun & (home > instance.latest_return + granted), dtype=jnp.float32)
         free = home + instance.turnaround
     left = without_first(plans, count).replace(free=jnp.where(any_begun, free, plans.free))
@@ -354,7 +354,8 @@ def gone_on(
     if prepared.fleet.depot is not None:
         return left.replace(free=jnp.maximum(left.free, span.now)), jnp.zeros_like(left.free)
     aboard = plans.aboard + jnp.sum(jnp.where(begun, plans.stops[LOAD], 0.0), axis=-1)
-    goal = jnp.where(begun.any(axis=-1), place, plans.goal)
+    any_begun = jnp.sum(begun, axis=-1, dtype=jnp.int32) > 0  # as it is counted elsewhere, too
+    goal = jnp.where(any_begun, place, plans.goal)
     return drifted(prepared, left.replace(place=place, goal=goal, aboard=aboard), span)
 
 
