@@ -18,7 +18,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jaxvrp
-from benchmarks import learning, measure
+from benchmarks import learning
+from benchmarks.measuring import measure
 from jaxvrp.io.command_line import Parser, UserError, positive
 from jaxvrp.io.yaml_text import read_yaml
 from train import aligned, entry

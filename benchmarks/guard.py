@@ -21,9 +21,10 @@ from typing import Any, TypeVar
 import jaxlib
 
 import jaxvrp
-from benchmarks import fast_compilation, limit, measure
-from benchmarks.measure import Spread
-from benchmarks.subject import subject_of
+from benchmarks import fast_compilation, limit
+from benchmarks.measuring import measure
+from benchmarks.measuring.measure import Spread
+from benchmarks.measuring.subject import subject_of
 from benchmarks.throughput import Case, Record, measure_apart
 from jaxvrp.io.command_line import Parser, UserError
 from jaxvrp.io.json_files import read_json

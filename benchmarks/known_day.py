@@ -20,7 +20,7 @@ import jax
 import numpy as np
 
 import jaxvrp
-from benchmarks import measure
+from benchmarks.measuring import measure
 from jaxvrp.envs.dispatch.baselines.known_day import search
 from jaxvrp.envs.dispatch.driven_day import PlannedDay
 from jaxvrp.envs.dispatch.env import Dispatch

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jaxvrp
-from benchmarks import measure
-from benchmarks.measure import Spread
+from benchmarks.measuring import measure
+from benchmarks.measuring.measure import Spread
 from jaxvrp import registry
 from jaxvrp.io.command_line import Parser, positive
 from train import ALGORITHMS, aligned, column_titles, entry, parse

@@ -26,20 +26,20 @@ import jax.numpy as jnp
 from jax.sharding import PartitionSpec as P
 
 import jaxvrp
-from benchmarks import measure
-from benchmarks.measure import Spread
-from benchmarks.subject import subject_of
+from benchmarks.measuring import measure
+from benchmarks.measuring.measure import Spread
+from benchmarks.measuring.subject import subject_of
 from jaxvrp import Environment, VecEnv
 from jaxvrp.actor import RandomActor
 from jaxvrp.environment import select
 from jaxvrp.io.command_line import Parser, UserError, positive
 from jaxvrp.policies.networks import NETWORKS
 from train import aligned, entry, make_train
+from train.learning.sharding import shard
 from train.on_policy import ppo
 from train.on_policy.config import PPOConfig
 from train.on_policy.imitation import guidance_at
 from train.on_policy.trainer import Trainer
-from train.sharding import shard
 
 COPIED_BYTES = tuple(2**power for power in (20, 22, 24, 26, 28))
 """Of the arrays whose copies measure the bandwidth: from those that fit a cache of one core to those beyond any."""

@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import measure
-from benchmarks.published_instances import PUBLISHED, Published
+from benchmarks.measuring import measure
+from benchmarks.published.instances import PUBLISHED, Published
 from benchmarks.records.published import FORMAT, PLANS, as_published, as_text, entry_of
 from jaxvrp.envs.tsp_drone.problem.murray_chu import NODES
 from jaxvrp.io.command_line import Parser, UserError, positive

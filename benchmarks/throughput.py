@@ -28,16 +28,16 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
 import jaxvrp
-from benchmarks import measure
-from benchmarks.measure import Size, Spread
-from benchmarks.subject import Reference, Subject, subject_of
+from benchmarks.measuring import measure
+from benchmarks.measuring.measure import Size, Spread
+from benchmarks.measuring.subject import Reference, Subject, subject_of
 from jaxvrp import Environment, TimeStep, VecEnv, registry
 from jaxvrp.actor import RandomActor
 from jaxvrp.io.command_line import Parser, UserError, positive
 from jaxvrp.spaces import ByKind, ByRole
 from jaxvrp.vectorize import VecState
 from train import aligned, entry, split_mapping
-from train.sharding import DATA, batch_specs, device_key, make_mesh, shard
+from train.learning.sharding import DATA, batch_specs, device_key, make_mesh, shard
 
 Record = dict[str, Any]
 

@@ -17,16 +17,16 @@ from typing import Any
 import jax
 from jax.sharding import PartitionSpec as P
 
-from benchmarks import measure
-from benchmarks.measure import Size, Spread
+from benchmarks.measuring import measure
+from benchmarks.measuring.measure import Size, Spread
 from jaxvrp.io.command_line import Parser, UserError, positive
 from jaxvrp.policies.networks import NETWORKS
 from train import ALGORITHMS, LAUNCH, RunConfig, aligned, entry, make_train, parse, value_of
+from train.learning.sharding import DATA, batch_specs, device_key, shard, vec_specs
 from train.off_policy.config import OffPolicyConfig
 from train.on_policy import trainer as on_policy
 from train.on_policy.config import PPOConfig
 from train.on_policy.rollout import Players, Recording
-from train.sharding import DATA, batch_specs, device_key, shard, vec_specs
 
 Record = dict[str, Any]
 

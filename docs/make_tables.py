@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 
 import jaxvrp
 from benchmarks import ablation, learning
-from benchmarks.measure import Spread, rate, rates
+from benchmarks.measuring.measure import Spread, rate, rates
 from benchmarks.peers import training as learners
 from jaxvrp.entities import seen_as
 from jaxvrp.fields import accepted_values

@@ -10,7 +10,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from jaxvrp.episodes import Episode
 from jaxvrp.io.messages import shown_cost
-from jaxvrp.io.plan_files import ENDINGS, Sheet, plan_sheets
+from jaxvrp.io.problems.plan_files import ENDINGS, Sheet, plan_sheets
 from jaxvrp.io.whole_files import write_csv, write_json
 from jaxvrp.orders.geojson import ENDING as GEOJSON
 from jaxvrp.orders.geojson import write_geojson

@@ -1,6 +1,6 @@
 """What a played episode comes to for a person, as data: who was where when, what was done for whom, what went wrong.
 
-The `story.py` of an environment makes a `Story` from an `Episode`; `jaxvrp.show` draws it, on a page, as a still, as an
+`shown/story.py` of an environment makes a `Story` from an `Episode`; `jaxvrp.show` draws it, on a page, as a still, an
 animation, and knows no environment. So a story says all that differs between environments, and nothing of colours,
 pixels and fonts: what is drawn has a name of `STANDINGS`, `ACTIVITIES` or `LOOKS`, and each way of drawing has one
 table of these names.

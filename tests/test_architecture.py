@@ -16,7 +16,15 @@ ROOT = pathlib.Path(__file__).parents[1]
 TOPS = ("jaxvrp", "train", "benchmarks", "jaxvrp_command")
 
 LAYERS = (
-    ("jaxvrp.io", "jaxvrp.plausible", "jaxvrp.rows", "jaxvrp.spaces", "jaxvrp.serialization", "jaxvrp.story"),
+    (
+        "jaxvrp.geography",
+        "jaxvrp.io",
+        "jaxvrp.plausible",
+        "jaxvrp.rows",
+        "jaxvrp.spaces",
+        "jaxvrp.serialization",
+        "jaxvrp.story",
+    ),
     ("jaxvrp.fields", "jaxvrp.actions", "jaxvrp.orders"),
     ("jaxvrp.environment",),
     ("jaxvrp.actor", "jaxvrp.entities", "jaxvrp.memory", "jaxvrp.turns"),
@@ -30,13 +38,13 @@ LAYERS = (
         "jaxvrp.show.sheets",
         "jaxvrp.show.story_format",
     ),
-    ("jaxvrp.show.palette", "jaxvrp.show.paper", "jaxvrp.show.files", "jaxvrp.show.stills"),
+    ("jaxvrp.show.drawing",),
     ("jaxvrp.envs",),
     ("jaxvrp.envs.*.toolbox", "jaxvrp.envs.*.card", "jaxvrp.envs.*.players"),
     ("jaxvrp.show", "jaxvrp.adapters"),
-    ("train.sharding", "train.vectors"),
+    ("train.learning.sharding", "train.learning.vectors"),
     ("train.settings",),
-    ("train.learner",),
+    ("train.learning.learner",),
     ("train.on_policy", "train.off_policy"),
     ("train.algorithms",),
     ("train.run",),
@@ -248,8 +256,9 @@ def strings(path: pathlib.Path) -> Iterator[str]:
 GENERAL = [
     module
     for module in PATHS
-    if module.startswith(("train", "jaxvrp.policies", "jaxvrp.show", "jaxvrp.io", "jaxvrp.testing"))
-    or module in ("benchmarks.throughput", "benchmarks.training", "benchmarks.measure", "benchmarks.quality.__main__")
+    if module.startswith(("train", "jaxvrp.policies", "jaxvrp.show", "jaxvrp.geography", "jaxvrp.io", "jaxvrp.testing"))
+    or module
+    in ("benchmarks.throughput", "benchmarks.training", "benchmarks.measuring.measure", "benchmarks.quality.__main__")
 ]
 DEFAULTS = {"train.settings.config", "train.settings.command_line", "benchmarks.throughput"}
 """Where an environment may be named: what is played if nothing is said, and examples in messages."""

@@ -20,7 +20,7 @@ import pytest
 import yaml
 
 import jaxvrp
-from benchmarks.measure import Spread, rate
+from benchmarks.measuring.measure import Spread, rate
 from jaxvrp import fields
 from jaxvrp.entities import seen_as
 from jaxvrp.envs.pcb import Pcb, reward

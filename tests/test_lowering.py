@@ -8,7 +8,7 @@ import pytest
 
 import jaxvrp
 import tests.toy_environments  # noqa: F401 (registers them)
-from benchmarks.subject import subject_of
+from benchmarks.measuring.subject import subject_of
 from jaxvrp import VecEnv
 from train import make_train
 from train.algorithms import ALGORITHMS

@@ -17,11 +17,12 @@ from hypothesis import strategies as st
 from jaxvrp.envs import darp
 from jaxvrp.io.command_line import UserError
 from jaxvrp.spaces import Box, Discrete
-from tests.mutate import faces, kills, lane, material, mutators, problem_files, runs
+from tests.mutate import faces, lane, material, mutators, runs
 from tests.mutate.__main__ import FOUND, main
-from tests.mutate.configurations import says
 from tests.mutate.faces import REFUSED, judge_array
 from tests.mutate.lane import Entry, Lane, Order, try_case
+from tests.mutate.subjects import kills, problem_files
+from tests.mutate.subjects.configurations import says
 from tests.mutate.trial import NOTHING, Case, Finding, Subject, Tally
 from tests.mutate.verdict import LONGEST, call, command
 

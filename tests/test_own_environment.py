@@ -95,7 +95,7 @@ TOOLBOX = '''
 
     from jaxvrp import Headline, Problems, Toolbox, View
     from jaxvrp.show.common import as_json, common_entries
-    from jaxvrp.show.paper import new_paper
+    from jaxvrp.show.drawing.paper import new_paper
     from jaxvrp.io.schema import list_of, number, object_with
 
 

@@ -10,11 +10,11 @@ from jax.sharding import Mesh
 from jaxvrp import Environment, fields
 from jaxvrp.memory import memory_of
 from jaxvrp.spaces import Box, Discrete
+from train.learning.sharding import make_mesh
 from train.off_policy.config import OffPolicyConfig, SACConfig, TD3Config
 from train.on_policy.config import IPPOConfig, PPOConfig
 from train.settings.config import RunConfig, check_divides
 from train.settings.environment import environments
-from train.sharding import make_mesh
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +36,7 @@ KINDS = {Discrete: "discrete", Box: "continuous"}
 
 
 def make_train(config: RunConfig, made: Environment | None = None) -> Any:
-    """The learner (`train.learner.Learner`) of a configuration, with its environments and its devices.
+    """The learner (`train.learning.learner.Learner`) of a configuration, with its environments and its devices.
 
     `made` is the environment of `config.env`, if it has been made already.
 

@@ -18,14 +18,14 @@ from typing import Any
 
 import jax
 
-from benchmarks import measure
 from benchmarks.compiled import hlo
 from benchmarks.compiled.programs import Program, all_programs
 from benchmarks.compiled.targets import TARGETS, Target
+from benchmarks.measuring import measure
 from jaxvrp.io.command_line import Parser, UserError, positive
 from jaxvrp.io.whole_files import write_json
 from train import aligned, entry
-from train.sharding import DEVICES
+from train.learning.sharding import DEVICES
 
 Row = dict[str, Any]
 

@@ -13,13 +13,13 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import jaxvrp
-from benchmarks.subject import parameters_of
+from benchmarks.measuring.subject import parameters_of
 from benchmarks.throughput import RandomPlay
 from jaxvrp import Environment, VecEnv
 from jaxvrp.entities import PARAMETER
 from jaxvrp.policies.networks import NETWORKS
 from train import ALGORITHMS, Evaluator, RunConfig, evaluation_function, make_train, parse, shipped_names, stages_of
-from train.sharding import make_mesh
+from train.learning.sharding import make_mesh
 
 STEPS = 64
 """Scanned steps of random play."""
@@ -33,7 +33,7 @@ Lowered = Any
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """A program by name; `lower` makes it for the devices of `train.sharding.DEVICES`.
+    """A program by name; `lower` makes it for the devices of `train.learning.sharding.DEVICES`.
 
     `steps` are the trips of the loop whose body is a step of `batch` environments; None: the whole program counts.
     """
@@ -45,7 +45,7 @@ class Program:
 
 
 def all_programs(batch: int) -> Iterator[Program]:
-    """Of every environment, at its first size (`benchmarks.subject`), and of every configuration that ships."""
+    """Of every environment, at its first size (`benchmarks.measuring.subject`), and of every shipped configuration."""
     for name in jaxvrp.registered():
         yield from environment_programs(name, name, parameters_of(name), batch)
     for name, (environment, parameters) in SCENARIOS.items():

@@ -27,12 +27,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import jaxvrp
-from benchmarks import fast_compilation, measure
+from benchmarks import fast_compilation
 from benchmarks.device import kernels
 from benchmarks.device import rows as measured
 from benchmarks.device.rows import Program, Row
 from benchmarks.device.worker import Answer, Worker
-from benchmarks.subject import parameters_of, subject_of
+from benchmarks.measuring import measure
+from benchmarks.measuring.subject import parameters_of, subject_of
 from jaxvrp.io.command_line import Parser, UserError, positive
 from jaxvrp.io.messages import cut
 from jaxvrp.io.whole_files import write_json

@@ -19,10 +19,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxvrp
-from benchmarks import measure
 from benchmarks.compiled.programs import configuration
+from benchmarks.measuring import measure
+from benchmarks.measuring.subject import subject_of
 from benchmarks.peers.players import PLAYERS
-from benchmarks.subject import subject_of
 from benchmarks.throughput import JaxPlayer
 from benchmarks.training import Learning
 from jaxvrp import VecEnv

@@ -19,8 +19,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks import measure
-from benchmarks.measure import Spread, rates
+from benchmarks.measuring import measure
+from benchmarks.measuring.measure import Spread, rates
 from benchmarks.peers import training
 from benchmarks.peers.learners import COMPARISONS
 from benchmarks.peers.players import PAIRS, PLAYERS, Pair, Player

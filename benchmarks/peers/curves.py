@@ -15,8 +15,9 @@ import numpy as np
 
 from benchmarks.peers.learners import SIDES
 from jaxvrp.io.command_line import Parser, check_picture_path, refuse_overwriting
-from jaxvrp.show import STILLS, paper, save_still
-from jaxvrp.show.palette import NOTE, series_look
+from jaxvrp.show import STILLS, save_still
+from jaxvrp.show.drawing import paper
+from jaxvrp.show.drawing.palette import NOTE, series_look
 from train import entry
 
 COLUMNS, DPI = 3, 120

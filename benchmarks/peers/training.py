@@ -15,8 +15,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from benchmarks import measure
-from benchmarks.measure import Spread, rate, rates
+from benchmarks.measuring import measure
+from benchmarks.measuring.measure import Spread, rate, rates
 from benchmarks.peers import scripts
 from benchmarks.peers.learners import COMPARISONS, SIDES, Comparison, Update
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from benchmarks.measuring.subject import module_of
 from benchmarks.quality import contest
-from benchmarks.subject import module_of
 from jaxvrp import registry
 from jaxvrp.io.command_line import Parser, positive
 from train import Evaluator, RunConfig, entry, figures_table, value_of

@@ -15,8 +15,8 @@ import numpy as np
 from scipy import special
 
 import jaxvrp
-from benchmarks import measure
-from benchmarks.measure import Seconds
+from benchmarks.measuring import measure
+from benchmarks.measuring.measure import Seconds
 from jaxvrp.actor import Actor
 from jaxvrp.environment import select
 from jaxvrp.io.command_line import Parser, UserError

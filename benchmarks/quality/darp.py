@@ -17,9 +17,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks import measure
-from benchmarks.measure import Seconds
-from benchmarks.published_data import VARIABLE, data_folder
+from benchmarks.measuring import measure
+from benchmarks.measuring.measure import Seconds
+from benchmarks.published.data import VARIABLE, data_folder
 from benchmarks.quality import contest
 from benchmarks.quality.contest import SEED, Plans, Standings
 from benchmarks.solvers import solve_ortools, solve_pyvrp

@@ -21,8 +21,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks import measure
-from benchmarks.measure import Seconds, timed
+from benchmarks.measuring import measure
+from benchmarks.measuring.measure import Seconds, timed
 from benchmarks.quality import contest
 from benchmarks.quality.contest import SEED, Standings
 from jaxvrp.actor import Actor, Carry, Memoryless

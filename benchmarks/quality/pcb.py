@@ -21,9 +21,9 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxvrp
-from benchmarks import measure
-from benchmarks.measure import Seconds, timed
-from benchmarks.published_data import VARIABLE, data_folder
+from benchmarks.measuring import measure
+from benchmarks.measuring.measure import Seconds, timed
+from benchmarks.published.data import VARIABLE, data_folder
 from benchmarks.quality import contest
 from benchmarks.quality.contest import SEED, Standings
 from jaxvrp.actor import Actor, RandomActor

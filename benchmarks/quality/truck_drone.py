@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from benchmarks import measure
-from benchmarks.measure import Seconds
+from benchmarks.measuring import measure
+from benchmarks.measuring.measure import Seconds
 from benchmarks.quality import contest
 from benchmarks.quality.contest import SEED, Standings
 from benchmarks.reference.truck_drone import SUBJECT

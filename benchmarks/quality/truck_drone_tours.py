@@ -16,8 +16,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks import measure
-from benchmarks.measure import seconds_of, timed
+from benchmarks.measuring import measure
+from benchmarks.measuring.measure import seconds_of, timed
 from benchmarks.quality import contest
 from benchmarks.quality.contest import SEED, Plans, Standings
 from benchmarks.quality.tsp_drone import SYMMETRIES, tours, turned

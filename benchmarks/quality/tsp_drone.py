@@ -19,9 +19,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks import measure
-from benchmarks.measure import Seconds, timed
-from benchmarks.published_data import VARIABLE, data_folder, read_table
+from benchmarks.measuring import measure
+from benchmarks.measuring.measure import Seconds, timed
+from benchmarks.published.data import VARIABLE, data_folder, read_table
 from benchmarks.quality import contest
 from benchmarks.quality.contest import SEED, Plans, Standings
 from benchmarks.reference.tsp_drone_exact import exact_makespan

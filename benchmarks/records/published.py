@@ -17,8 +17,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import jaxvrp
-from benchmarks.published_data import VARIABLE, data_folder
-from benchmarks.published_instances import PUBLISHED, Published, members
+from benchmarks.published.data import VARIABLE, data_folder
+from benchmarks.published.instances import PUBLISHED, Published, members
 from benchmarks.quality import tsp_drone
 from jaxvrp import Environment, Problems, registry
 from jaxvrp.envs.flying_sidekicks.murray_raj import MOST_DRONES, VEHICLES

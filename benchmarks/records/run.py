@@ -17,7 +17,7 @@ import jax
 import numpy as np
 
 import jaxvrp
-from benchmarks.machine import device_name, machine
+from benchmarks.measuring.machine import device_name, machine
 from benchmarks.records.check import FORMAT, figures_of, shown_record
 from benchmarks.records.sets import Known, find_set, generate
 from jaxvrp import Environment, Problems, TimeStep, registry

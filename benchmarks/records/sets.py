@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 import jaxvrp
-from benchmarks.subject import ProblemSet, subject_of
+from benchmarks.measuring.subject import ProblemSet, subject_of
 from jaxvrp import Environment, Problems, registry
 from jaxvrp.io.command_line import Parser, UserError
 from jaxvrp.io.messages import cut, nearest

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.subject import ProblemSet, Subject, choose
+from benchmarks.measuring.subject import ProblemSet, Subject, choose
 from jaxvrp.envs.darp.problem.instance import Instance, pad
 
 SLACK = np.float32(2e-6)  # of the last clock of a tour, on every time comparison of the mask: float32, tight routes
@@ -425,7 +425,7 @@ class NumpyDarp:
 
 
 class RandomDarp:
-    """The reference under masked random play: a `benchmarks.subject.Reference`."""
+    """The reference under masked random play: a `benchmarks.measuring.subject.Reference`."""
 
     def __init__(self, env: Any):
         """As many nodes and vehicles as a `jaxvrp` environment has."""

@@ -17,7 +17,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from benchmarks.subject import Subject, choose
+from benchmarks.measuring.subject import Subject, choose
 from jaxvrp.envs.dispatch.problem.instance import Instance
 
 SLACK = {"trips": 1e-3 / 480, "rides": 1e-3 / 180}  # horizons, on every deadline, and by which added travel is alike
@@ -820,7 +820,7 @@ class NumpyNoisyDispatch(NumpyDispatch):
 
 
 class RandomDispatch:
-    """The reference under masked random play, on a few days in turn: a `benchmarks.subject.Reference`."""
+    """The reference under masked random play, on a few days in turn: a `benchmarks.measuring.subject.Reference`."""
 
     def __init__(self, env: Any):
         """Days and sizes are those of a `jaxvrp` environment."""

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from benchmarks.measuring.subject import Subject
 from benchmarks.reference.pcb_placement import LEGAL, SECTORS, Placement
-from benchmarks.subject import Subject
 from jaxvrp.envs.pcb.problem.board import Board
 
 OBSERVATION = 31
@@ -271,7 +271,7 @@ def _share(value: np.ndarray | float, whole: np.ndarray | float) -> np.ndarray:
 
 
 class RandomPcb:
-    """The reference under random play, a `benchmarks.subject.Reference`: every episode draws one of the boards."""
+    """The reference under random play, a `benchmarks.measuring.subject.Reference`: each episode draws a board."""
 
     def __init__(self, env: Any):
         """Boards, mode and rays of a `jaxvrp` environment."""

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from benchmarks.subject import Subject, choose
+from benchmarks.measuring.subject import Subject, choose
 
 ONBOARD, FLYING, RETURNING, CRASHED = 0, 1, 2, 3
 STATUS_CODE = np.array([0.0, 0.25, 0.5, 1.0], np.float32)
@@ -387,7 +387,7 @@ class NumpyTruckDrone:
 
 
 class RandomTruckDrone:
-    """The reference under masked random play: a `benchmarks.subject.Reference`."""
+    """The reference under masked random play: a `benchmarks.measuring.subject.Reference`."""
 
     def __init__(self, env: Any):
         """As many drones, customers and nodes as a `jaxvrp` environment has."""

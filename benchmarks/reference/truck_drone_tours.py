@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.subject import Subject
+from benchmarks.measuring.subject import Subject
 from jaxvrp.envs.truck_drone_tours import Instance, pad
 
 SLACK = 3e-6

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.subject import ProblemSet, Subject, choose
+from benchmarks.measuring.subject import ProblemSet, Subject, choose
 from jaxvrp.envs.truck_and_drone.instance import Instance, pad
 
 SLACK = 1.5e-5
@@ -301,7 +301,7 @@ METRICS = (
 
 
 class RandomTspDrone:
-    """The reference under masked random play: a `benchmarks.subject.Reference`."""
+    """The reference under masked random play: a `benchmarks.measuring.subject.Reference`."""
 
     def __init__(self, env: Any):
         """As many nodes as a `jaxvrp` environment has."""

@@ -45,7 +45,7 @@ REFERENCE = {
     "flying_sidekicks": ("flying_sidekicks", _from_the_rules_on("flying_sidekicks")),
     "pcb": ("pcb", _from_the_rules_on("pcb")),
     "Adapters": ("adapters", ["jaxvrp.adapters.*"]),
-    "Files and messages": ("files", ["jaxvrp.io.*", "jaxvrp.orders.*", "jaxvrp.plausible"]),
+    "Files and messages": ("files", ["jaxvrp.io.*", "jaxvrp.geography.*", "jaxvrp.orders.*", "jaxvrp.plausible"]),
     "Learners": ("learners", ["train.*", "train.on_policy.*", "train.off_policy.*"]),
     "Policies": ("policies", ["jaxvrp.policies.*"]),
     "Runs": ("runs", ["train.settings.*", "train.run.*", "train.shown.*", "train.commands.*", "train.solving.*"]),

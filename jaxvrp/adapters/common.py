@@ -12,7 +12,7 @@ import numpy as np
 from jaxvrp.environment import Environment, Instance, State
 from jaxvrp.io.messages import installing, shown
 from jaxvrp.registry import toolbox_of
-from jaxvrp.show.stills import to_pixels
+from jaxvrp.show.drawing.stills import to_pixels
 
 INSTANCE = "instance"
 """The option of `reset` that gives a problem of the caller's own."""

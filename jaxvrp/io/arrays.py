@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 
 from jaxvrp.io.limits import LARGEST, LARGEST_WHOLE
 from jaxvrp.io.messages import few, in_words, printable
-from jaxvrp.io.problem_files import DamagedFileError, UnknownFormatError
+from jaxvrp.io.problems.problem_files import DamagedFileError, UnknownFormatError
 from jaxvrp.io.whole_files import UnreadableError, read_bytes, write_whole
 
 Problem = TypeVar("Problem")
@@ -185,7 +185,7 @@ def unit_of(size: jax.Array) -> jax.Array:
 def from_origin(schema: Schema, problem: Problem, origins: Mapping[str, ArrayLike]) -> Problem:
     """The same problem, its times and places counted from `origins`, by `ArrayField.origin`; `float64` arrays stay so.
 
-    See `jaxvrp.io.origin`.
+    See `jaxvrp.io.problems.origin`.
     """
     moved = {
         name: np.asarray(getattr(problem, name)) - origins[field.origin]

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from jaxvrp.io.messages import shown
-from jaxvrp.io.problem_files import UnknownFormatError
+from jaxvrp.io.problems.problem_files import UnknownFormatError
 from jaxvrp.io.whole_files import UnreadableError, decode_text, read_bytes
 
 DEEPEST = 32

@@ -7,10 +7,10 @@ import os
 from pathlib import Path
 from typing import Any
 
+from jaxvrp.geography.street_files import StreetTable, read_streets
 from jaxvrp.io.clock import clock_at
 from jaxvrp.io.limits import LARGEST, MOST_VEHICLES
 from jaxvrp.io.schema import Check, all_of, anything, number_from, object_of_only, one_of, text, whole_number
-from jaxvrp.io.street_files import StreetTable, read_streets
 from jaxvrp.io.yaml_text import read_yaml
 from jaxvrp.orders.orders import Fleet, Kind
 

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from jaxvrp.geography.earth import WIDEST, Earth
+from jaxvrp.geography.street_files import StreetTable
 from jaxvrp.io.clock import MINUTES, Clock
-from jaxvrp.io.earth import WIDEST, Earth
-from jaxvrp.io.street_files import StreetTable
 
 Point = tuple[float, float]
 

@@ -9,8 +9,8 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from jaxvrp.io.earth import link
-from jaxvrp.io.plan_files import Link, Sheet
+from jaxvrp.geography.earth import link
+from jaxvrp.io.problems.plan_files import Link, Sheet
 from jaxvrp.io.whole_files import write_csv
 from jaxvrp.orders.orders import Point
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from jaxvrp.io.earth import Earth
+from jaxvrp.geography.earth import Earth
+from jaxvrp.geography.street_files import StreetTable, streets_of
 from jaxvrp.io.limits import LARGEST
 from jaxvrp.io.schema import Check, all_of, anything, list_of, number_from, object_of_only, text, whole_number
-from jaxvrp.io.street_files import StreetTable, streets_of
 from jaxvrp.orders.orders import Point
 
 TIME, AMOUNT, PLACE = number_from(0), list_of(whole_number(), least=1), list_of(number_from(-LARGEST), length=2)

@@ -126,7 +126,7 @@ class Actors:
         def init_network(key: jax.Array) -> Params:
             return network.init(key, inputs, network.initial_carry(1, agents_per_network), jnp.zeros((1, 1), bool))
 
-        # Not `vmap`: see `train.sharding.compiled`.
+        # Not `vmap`: see `train.learning.sharding.compiled`.
         return jax.lax.map(init_network, jax.random.split(key, num_agents)) if is_separate else init_network(key)
 
     def initial_carry(self, num_envs: int) -> dict[str, Carry]:

@@ -5,10 +5,10 @@
 
 from jaxvrp.show.animation import write_picture
 from jaxvrp.show.common import FORMAT, VERSION, with_insight
+from jaxvrp.show.drawing.files import STILLS, save_still
 from jaxvrp.show.episode_format import check, read_episode, write_episode
 from jaxvrp.show.export import export_episode, html_of, page, save, story_of, write_page
 from jaxvrp.show.figure import draw_chart, draw_map, draw_story
-from jaxvrp.show.files import STILLS, save_still
 
 __all__ = [
     "FORMAT",

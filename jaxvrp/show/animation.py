@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from jaxvrp.show.drawing.files import AnimatedFigure, write_drawn, write_gif
+from jaxvrp.show.drawing.palette import EDGE, FAINT, GROUND, INK, LATE, LOST, ON_TIME, PALE, WAITING, shared_palette
+from jaxvrp.show.drawing.paper import centred, without_math
 from jaxvrp.show.figure import DPI, SEPARATOR, draw_story, headline_of, lay_out
-from jaxvrp.show.files import AnimatedFigure, write_drawn, write_gif
 from jaxvrp.show.looks import SHADES, Looks
-from jaxvrp.show.palette import EDGE, FAINT, GROUND, INK, LATE, LOST, ON_TIME, PALE, WAITING, shared_palette
-from jaxvrp.show.paper import centred, without_math
 from jaxvrp.show.route_map import RouteMap, end_of, requests_of, standing_at, truck_marker
 from jaxvrp.story import Story, held
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from jaxvrp.io.messages import cut
+from jaxvrp.show.drawing.palette import EDGE, FRAME, GRID, INK, LOST, NOTE, PALE, series_look, text_colour
+from jaxvrp.show.drawing.paper import legend_entry, legible, outline, points_high
 from jaxvrp.show.looks import SHADES, Looks
-from jaxvrp.show.palette import EDGE, FRAME, GRID, INK, LOST, NOTE, PALE, series_look, text_colour
-from jaxvrp.show.paper import legend_entry, legible, outline, points_high
 from jaxvrp.show.route_map import LONGEST, end_of
 from jaxvrp.story import Bar, Chart, Counts, Dot, Levels, Lines, Row, Rows, Story, Vehicle
 

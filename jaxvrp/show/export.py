@@ -18,7 +18,7 @@ from jaxvrp import registry
 from jaxvrp.environment import Environment
 from jaxvrp.episodes import Episode, whole
 from jaxvrp.io.messages import shown
-from jaxvrp.io.plan_files import Sheet
+from jaxvrp.io.problems.plan_files import Sheet
 from jaxvrp.io.whole_files import write_text
 from jaxvrp.show import generic
 from jaxvrp.show.animation import write_picture

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxvrp.io.messages import cut
-from jaxvrp.show import charts, paper
-from jaxvrp.show.palette import INK, LOST, RIGHT, WRONG
+from jaxvrp.show import charts
+from jaxvrp.show.drawing import paper
+from jaxvrp.show.drawing.palette import INK, LOST, RIGHT, WRONG
 from jaxvrp.show.route_map import RouteMap, crashes_of, end_of, keys_of_map, truck_marker
 from jaxvrp.story import Chart, Story
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from jaxvrp.show.palette import (
+from jaxvrp.show.drawing.palette import (
     BESIDE_STATUS,
     BLUE,
     EDGE,

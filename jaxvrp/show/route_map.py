@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from jaxvrp.io.messages import cut
+from jaxvrp.show.drawing.palette import EDGE, FAINT, FRAME, GRID, GROUND, INK, LOST, NOTE, text_colour
+from jaxvrp.show.drawing.paper import centred, inches_square, legend_entry, legible, outline, place_labels, scale_bar
 from jaxvrp.show.looks import SHAPES, Looks, Mark
-from jaxvrp.show.palette import EDGE, FAINT, FRAME, GRID, GROUND, INK, LOST, NOTE, text_colour
-from jaxvrp.show.paper import centred, inches_square, legend_entry, legible, outline, place_labels, scale_bar
 from jaxvrp.story import STANDINGS, Place, Region, Standing, Story, Vehicle, held
 
 FEW = 12

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 
-from jaxvrp.io.plan_files import Link, Sheet
+from jaxvrp.io.problems.plan_files import Link, Sheet
 
 IDLE = "nothing to do"
 

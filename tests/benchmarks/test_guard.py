@@ -9,7 +9,7 @@ import pytest
 
 import jaxvrp
 from benchmarks import guard
-from benchmarks.subject import subject_of
+from benchmarks.measuring.subject import subject_of
 from jaxvrp.io.command_line import UserError
 
 

@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from benchmarks import measure
-from benchmarks.measure import Spread
+from benchmarks.measuring import measure
+from benchmarks.measuring.measure import Spread
 from jaxvrp.io.command_line import UserError
 
 

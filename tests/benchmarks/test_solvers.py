@@ -12,7 +12,7 @@ from benchmarks.solvers import solve_ortools, solve_pyvrp, tighten
 from jaxvrp.envs.darp import make_instance, pad, stack
 from jaxvrp.envs.darp.problem.instance import as_float32
 from jaxvrp.envs.darp.problem.solution import routes_to_actions, solution_report
-from jaxvrp.io.streets import closed
+from jaxvrp.geography.streets import closed
 
 SECONDS = 0.1
 """Thousands of iterations; the instances here need a handful."""

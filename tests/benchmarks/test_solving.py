@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import jaxvrp
-from benchmarks import published_instances, solving
-from benchmarks.published_data import VARIABLE
+from benchmarks import solving
+from benchmarks.published import instances
+from benchmarks.published.data import VARIABLE
 from benchmarks.records import check
 from jaxvrp.envs.darp import generate_dataset, write_cordeau
 from jaxvrp.envs.tsp_drone import make_instance, write_one_line
@@ -98,10 +99,8 @@ def test_costs_of_other_rules_are_not_compared(given, rules, best_known, tmp_pat
 
 
 def test_a_fixed_endurance_has_no_published_costs(monkeypatch):
-    monkeypatch.setattr(
-        published_instances.tsp_drone, "sidekicks", lambda name, option: [("one", pathlib.Path("a"), 0, 5.0)]
-    )
-    known = [published_instances.sidekicks(name, "--instances")[0].best_known for name in ("n8", "n8_fixed")]
+    monkeypatch.setattr(instances.tsp_drone, "sidekicks", lambda name, option: [("one", pathlib.Path("a"), 0, 5.0)])
+    known = [instances.sidekicks(name, "--instances")[0].best_known for name in ("n8", "n8_fixed")]
     assert known == [5.0, None]
 
 
@@ -124,7 +123,7 @@ def test_rules_of_tandems_that_are_changed_are_recorded(tmp_path, monkeypatch):
 
 
 def test_a_set_of_an_endurance_takes_no_other(monkeypatch):
-    found = published_instances.Published("one", pathlib.Path("nodes.csv"), 0, 5.0, "fstsp_20")
+    found = instances.Published("one", pathlib.Path("nodes.csv"), 0, 5.0, "fstsp_20")
     monkeypatch.setitem(solving.PUBLISHED, "tsp_drone", lambda name, option: [found])
     with pytest.raises(UserError, match=r"^--env.endurance: fstsp_20 says what it is; leave it out$"):
         solving.main(["--env", "tsp_drone", "--instances", "fstsp_20", "--env.endurance", "30"])

@@ -14,8 +14,8 @@ import pytest
 
 import jaxvrp
 from benchmarks import throughput
+from benchmarks.measuring.subject import choose, subject_of
 from benchmarks.reference.truck_drone import RandomTruckDrone
-from benchmarks.subject import choose, subject_of
 from benchmarks.throughput import Case, JaxPlayer
 from jaxvrp.io.command_line import UserError
 

@@ -38,14 +38,14 @@ class Entry:
 
 
 SUBJECTS = {
-    "kills": Entry("tests.mutate.kills:Kills", 3.0, 900.0),
-    "run_folders": Entry("tests.mutate.run_folders:RunFolders", 1.5, 300.0),
-    "configurations": Entry("tests.mutate.configurations:Configurations", 1.0, 300.0),
-    "parameters": Entry("tests.mutate.parameters:Parameters", 1.0, 120.0),
-    "actions": Entry("tests.mutate.actions:Actions", 1.0, 180.0),
-    "problem_files": Entry("tests.mutate.problem_files:ProblemFiles", 1.0, 60.0),
-    "results": Entry("tests.mutate.results:Results", 1.0, 60.0),
-    "episode_files": Entry("tests.mutate.episode_files:EpisodeFiles", 0.7, 60.0),
+    "kills": Entry("tests.mutate.subjects.kills:Kills", 3.0, 900.0),
+    "run_folders": Entry("tests.mutate.subjects.run_folders:RunFolders", 1.5, 300.0),
+    "configurations": Entry("tests.mutate.subjects.configurations:Configurations", 1.0, 300.0),
+    "parameters": Entry("tests.mutate.subjects.parameters:Parameters", 1.0, 120.0),
+    "actions": Entry("tests.mutate.subjects.actions:Actions", 1.0, 180.0),
+    "problem_files": Entry("tests.mutate.subjects.problem_files:ProblemFiles", 1.0, 60.0),
+    "results": Entry("tests.mutate.subjects.results:Results", 1.0, 60.0),
+    "episode_files": Entry("tests.mutate.subjects.episode_files:EpisodeFiles", 0.7, 60.0),
 }
 """By name; the longest first, so that all end together."""
 

@@ -15,11 +15,11 @@ import tests.taught_environment  # noqa: F401  (registers an environment of `con
 from train import evaluate
 from train.algorithms import make_train
 from train.commands import entry, launch
+from train.learning.sharding import make_mesh, shard
 from train.on_policy.config import PPOConfig
 from train.on_policy.value_norm import ValueNorm
 from train.run import folder, loop
 from train.run.evaluator import Evaluator, evaluation_function, recording_function
-from train.sharding import make_mesh, shard
 from train.shown import report
 
 TOYS = {"errands": "toy_of_the_tests", "deliveries": "deliveries_of_the_tests", "taught": "taught_of_the_tests"}

@@ -15,12 +15,12 @@ import pytest
 from jax.sharding import PartitionSpec as P
 
 from train.algorithms import make_train
+from train.learning.sharding import DATA, make_mesh, shard
 from train.on_policy import ppo
 from train.on_policy.config import PPOConfig
 from train.on_policy.imitation import guidance_at
 from train.on_policy.rollout import Recording
 from train.run.checkpoint import Checkpoints
-from train.sharding import DATA, make_mesh, shard
 
 ROOT = pathlib.Path(__file__).parents[2]
 TINY = {"num_envs": 8, "rollout_length": 12, "num_minibatches": 2, "hidden_sizes": (8,), "total_steps": 96 * 4}
@@ -154,7 +154,7 @@ import jax, numpy as np
 from train.on_policy.config import PPOConfig
 from train.algorithms import make_train
 from train.run.checkpoint import Checkpoints
-from train.sharding import initialize
+from train.learning.sharding import initialize
 initialize(sys.argv[1], 2, int(sys.argv[2]))
 assert jax.process_count() == 2 and jax.device_count() == 2 and jax.local_device_count() == 1
 learner = make_train(PPOConfig(env={env}, **{tiny}))

@@ -29,7 +29,7 @@ from jaxvrp.envs.truck_drone_tours.plan import PROBLEMS as TANDEMS
 from jaxvrp.episodes import timesteps_of
 from jaxvrp.io.command_line import UserError
 from jaxvrp.io.messages import shown_cost
-from jaxvrp.io.plan_files import plan_sheets
+from jaxvrp.io.problems.plan_files import plan_sheets
 from jaxvrp.show.sheets import to_html
 from train import plan, solve, td3
 from train.solving import methods

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from train.vectors import Vector, apart, counts_apart, joined_like, with_counts
+from train.learning.vectors import Vector, apart, counts_apart, joined_like, with_counts
 
 
 def tree(*leading):

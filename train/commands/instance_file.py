@@ -19,8 +19,8 @@ from jaxvrp.actor import Actor
 from jaxvrp.episodes import Episode, record_episodes, record_rows
 from jaxvrp.io.command_line import UserError, refuse_overwriting, refuse_unwritable
 from jaxvrp.io.messages import warn
-from jaxvrp.io.other_problems import other_problem
-from jaxvrp.io.problem_files import only_problem
+from jaxvrp.io.problems.other_problems import other_problem
+from jaxvrp.io.problems.problem_files import only_problem
 from jaxvrp.players import least
 from jaxvrp.policies.environment import changed_parameters
 from jaxvrp.policies.folder import find_run

@@ -18,7 +18,8 @@ from jaxvrp.io.command_line import UserError, program_name
 from jaxvrp.io.messages import out_of_memory, shown
 from jaxvrp.policies.networks import NETWORKS
 from train.algorithms import ALGORITHMS, make_train
-from train.learner import Learner
+from train.learning.learner import Learner
+from train.learning.sharding import initialize
 from train.run import loop
 from train.run.checkpoint import Checkpoints
 from train.run.compiler import Kept
@@ -30,7 +31,6 @@ from train.settings import command_line
 from train.settings.command_line import NAMES, Launch
 from train.settings.config import RunConfig
 from train.settings.stages import joined, stage_folder, stages_of
-from train.sharding import initialize
 from train.shown.loggers import check_loggers, open_loggers
 from train.shown.report import Report
 

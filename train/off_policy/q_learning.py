@@ -14,9 +14,9 @@ import optax
 from flax import struct
 
 from jaxvrp.policies.networks.layers import Trunk
+from train.learning.sharding import DATA
 from train.off_policy.config import OffPolicyConfig
 from train.off_policy.replay_buffer import Decisions
-from train.sharding import DATA
 
 Params = Any
 Metrics = dict[str, jax.Array]

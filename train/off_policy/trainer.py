@@ -18,13 +18,13 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
 from jaxvrp import Environment, VecEnv
-from train.learner import Insight
+from train.learning.learner import Insight
+from train.learning.sharding import DATA, compiled, device_key, vec_specs
 from train.off_policy.collect import Collector, Method, TurnActor, box_of, sizes
 from train.off_policy.config import OffPolicyConfig
 from train.off_policy.q_learning import Metrics, RoleState
 from train.off_policy.replay_buffer import Decisions, ReplayBuffer
 from train.settings.config import check_divides
-from train.sharding import DATA, compiled, device_key, vec_specs
 
 POOL_STEPS = 128
 """Instances are drawn for so many steps ahead, however short the rollouts are."""
@@ -45,7 +45,7 @@ class TrainState(struct.PyTreeNode):
 
 
 class Trainer:
-    """A learner, see `train.learner.Learner`; `init` and `train_chunk` are jitted.
+    """A learner, see `train.learning.learner.Learner`; `init` and `train_chunk` are jitted.
 
     With `num_seeds` above 1 every leaf of the state and of the metrics has a leading axis `[seeds]`.
     """

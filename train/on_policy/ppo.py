@@ -22,12 +22,12 @@ from jaxvrp.policies.blocks import Blocks
 from jaxvrp.policies.choice import log_prob_and_entropy
 from jaxvrp.policies.networks.inputs import rows_of
 from jaxvrp.spaces import ByKind, ByRole
+from train.learning.sharding import DATA
 from train.on_policy.config import PPOConfig
 from train.on_policy.critics import Critics
 from train.on_policy.imitation import Guidance
 from train.on_policy.rollout import Decision, Recording, Transition
 from train.on_policy.value_norm import ValueNorm
-from train.sharding import DATA
 
 Metrics = dict[str, jax.Array]
 

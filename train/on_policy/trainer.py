@@ -22,7 +22,9 @@ from jaxvrp.policies.actors import Actors, Params, PolicyActor, Seen, build_acto
 from jaxvrp.policies.choice import masked_logits
 from jaxvrp.policies.networks import build_network
 from jaxvrp.policies.networks.layers import NetworkSpec
-from train.learner import Insight
+from train.learning.learner import Insight
+from train.learning.sharding import DATA, batch_specs, compiled, device_key, vec_specs
+from train.learning.vectors import Vector, apart, counts_apart, joined_like, with_counts
 from train.on_policy import ppo
 from train.on_policy.config import PPOConfig
 from train.on_policy.critics import TEAM, Critics
@@ -30,8 +32,6 @@ from train.on_policy.imitation import Guidance, guidance_at, make_comparison, ma
 from train.on_policy.rollout import Players, Rollout, Statics
 from train.on_policy.value_norm import ValueNorm
 from train.settings.config import check_divides
-from train.sharding import DATA, batch_specs, compiled, device_key, vec_specs
-from train.vectors import Vector, apart, counts_apart, joined_like, with_counts
 
 CRITIC_HEAD_GAIN = 1.0
 """Scale of the last layers at the start: values that are not small."""
@@ -49,7 +49,7 @@ class TrainState(struct.PyTreeNode):
 
 
 class Trainer:
-    """A learner, see `train.learner.Learner`; `init` and `train_chunk` are jitted.
+    """A learner, see `train.learning.learner.Learner`; `init` and `train_chunk` are jitted.
 
     With `num_seeds` above 1 every leaf of the state and of the metrics has a leading axis `[seeds]`.
     """

@@ -14,7 +14,7 @@ from jaxvrp import Environment, registry
 from jaxvrp.actor import Actor, RandomActor
 from jaxvrp.environment import select
 from jaxvrp.episodes import Episode, play_episodes, record_episode, record_rows
-from train.learner import Learner
+from train.learning.learner import Learner
 from train.run.metrics import by_agent
 from train.run.progress import Episodes
 

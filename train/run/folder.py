@@ -30,7 +30,7 @@ from jaxvrp.policies.folder import (
 )
 from jaxvrp.policies.networks import NETWORKS
 from train.algorithms import ALGORITHMS, make_train
-from train.learner import Learner
+from train.learning.learner import Learner
 from train.run.checkpoint import Checkpoints
 from train.run.resume import RecordedRun, changes_of, check_same
 from train.settings.command_line import Known, build_config, check_names

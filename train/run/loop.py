@@ -20,7 +20,7 @@ from jaxvrp import registry
 from jaxvrp.io.command_line import Interrupted, UserError
 from jaxvrp.io.messages import warn
 from jaxvrp.io.whole_files import remove_unfinished, write_json
-from train.learner import Learner
+from train.learning.learner import Learner
 from train.run.checkpoint import Checkpoints
 from train.run.compiler import Compiler, Kept
 from train.run.evaluator import Evaluator, Figures, evaluation_function, to_host

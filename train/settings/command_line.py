@@ -22,6 +22,7 @@ from jaxvrp.policies.environment import (
     evaluation_parameters,
     observation_read,
 )
+from train.learning.sharding import AUTO
 from train.settings import stages as stages_module
 from train.settings.config import RunConfig
 from train.settings.config_file import check_mapping, read_config_file
@@ -40,7 +41,6 @@ from train.settings.keys import (
     environment_keys,
     scenario_default,
 )
-from train.sharding import AUTO
 
 Config = TypeVar("Config", bound=RunConfig)
 

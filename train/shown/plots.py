@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from jaxvrp.card import Headline
-from jaxvrp.show import paper
-from jaxvrp.show.palette import NOTE, series_look
+from jaxvrp.show.drawing import paper
+from jaxvrp.show.drawing.palette import NOTE, series_look
 from train.run.records import Record, rates_of
 from train.shown.tables import deviation_of
 

@@ -12,7 +12,7 @@ from jaxvrp.io.messages import warn
 from jaxvrp.io.whole_files import write_json
 from jaxvrp.show import save_still
 from jaxvrp.show.export import drawing, is_drawn
-from train.learner import Learner
+from train.learning.learner import Learner
 from train.run.compiler import Compiler
 from train.run.evaluator import Evaluator, Figures, first_seed, recording_function
 from train.run.records import METRICS, START, Record, listed, read_lines, read_start

@@ -14,8 +14,8 @@ import jaxvrp
 from jaxvrp import Environment, Problems, registry
 from jaxvrp.io.command_line import UserError
 from jaxvrp.io.messages import nearest
-from jaxvrp.io.other_problems import other_problem
-from jaxvrp.io.problem_files import DamagedFileError, UnknownFormatError, only_problem
+from jaxvrp.io.problems.other_problems import other_problem
+from jaxvrp.io.problems.problem_files import DamagedFileError, UnknownFormatError, only_problem
 from jaxvrp.io.whole_files import UnreadableError
 from jaxvrp.players import Players
 from train.commands.instance_file import POLICY, InstanceFile, assumed_words, given_to

@@ -20,7 +20,7 @@ from jaxvrp.envs.darp.problem.generator import CORDEAU_KINDS, INSTANCES, generat
 from jaxvrp.envs.darp.problem.instance import Instance, as_float32, pad, with_streets
 from jaxvrp.envs.darp.reward import REWARDS, step_reward, unvisited_nodes
 from jaxvrp.envs.darp.rules import State
-from jaxvrp.io.streets import MATRIX, STRAIGHT, TRAVEL
+from jaxvrp.geography.streets import MATRIX, STRAIGHT, TRAVEL
 from jaxvrp.spaces import Box, ByKind, ByRole, Discrete, EntityKind, Pointer, Role
 
 ROLE = "vehicle"

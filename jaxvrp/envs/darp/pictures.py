@@ -12,13 +12,13 @@ import numpy as np
 from jaxvrp.envs.darp.problem.cordeau import from_cordeau_index, read_instances
 from jaxvrp.envs.darp.problem.instance import Instance
 from jaxvrp.envs.darp.problem.solution import routes_to_actions
-from jaxvrp.envs.darp.story import story_of_plan
+from jaxvrp.envs.darp.shown.story import story_of_plan
 from jaxvrp.io.command_line import Parser, check_picture_path, index, refuse_overwriting, run_command
 from jaxvrp.io.json_files import read_json
 from jaxvrp.io.messages import shown
-from jaxvrp.io.problem_files import only_problem
+from jaxvrp.io.problems.problem_files import only_problem
 from jaxvrp.show import write_picture
-from jaxvrp.show.files import ANIMATION, STILLS
+from jaxvrp.show.drawing.files import ANIMATION, STILLS
 
 
 def main(argv: Sequence[str] | None = None) -> int:

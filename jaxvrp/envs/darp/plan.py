@@ -19,10 +19,10 @@ from jaxvrp.envs.darp.problem.solution import SolutionReport, routes_to_actions,
 from jaxvrp.envs.darp.problem.vroom import MAX_RIDE_TIME, Shipments, entries_of, instance_of_vroom
 from jaxvrp.envs.darp.rules import State
 from jaxvrp.episodes import Episode, until_end
+from jaxvrp.geography.streets import MATRIX, STRAIGHT
 from jaxvrp.io.json_files import read_json
-from jaxvrp.io.problem_files import with_given
+from jaxvrp.io.problems.problem_files import with_given
 from jaxvrp.io.schema import list_of, object_with, whole_number
-from jaxvrp.io.streets import MATRIX, STRAIGHT
 from jaxvrp.io.units import SECONDS
 from jaxvrp.orders.vroom import NAMELESS, is_vroom
 from jaxvrp.players import Searched

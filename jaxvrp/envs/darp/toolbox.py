@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from jaxvrp.envs.darp import notebook
 from jaxvrp.envs.darp.plan import PROBLEMS
-from jaxvrp.envs.darp.story import story_of
+from jaxvrp.envs.darp.shown import notebook
+from jaxvrp.envs.darp.shown.story import story_of
 from jaxvrp.toolbox import Toolbox
 
 TOOLBOX = Toolbox(

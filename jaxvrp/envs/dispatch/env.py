@@ -16,7 +16,7 @@ from jaxvrp.envs.dispatch.problem.instance import Instance, as_float32, pad, wit
 from jaxvrp.envs.dispatch.routes.plans import Plans, Prepared, prepare
 from jaxvrp.envs.dispatch.routes.replan import replan
 from jaxvrp.envs.dispatch.rules import State
-from jaxvrp.io.streets import MATRIX, STRAIGHT, TRAVEL
+from jaxvrp.geography.streets import MATRIX, STRAIGHT, TRAVEL
 from jaxvrp.spaces import Box, ByKind, ByRole, Discrete, EntityKind, Feature, Pointer, Role
 
 DISPATCHER = "dispatcher"

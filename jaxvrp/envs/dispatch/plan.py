@@ -24,10 +24,10 @@ from jaxvrp.envs.dispatch.problem.vroom import day_of_vroom
 from jaxvrp.envs.dispatch.routes.schedule import planned_travel
 from jaxvrp.envs.dispatch.rules import State
 from jaxvrp.episodes import Episode, whole
+from jaxvrp.geography.streets import MATRIX, STRAIGHT
 from jaxvrp.io.json_files import read_json
 from jaxvrp.io.messages import number
-from jaxvrp.io.problem_files import UnknownFormatError, with_given
-from jaxvrp.io.streets import MATRIX, STRAIGHT
+from jaxvrp.io.problems.problem_files import UnknownFormatError, with_given
 from jaxvrp.orders.orders import Case
 from jaxvrp.orders.visits import in_json
 from jaxvrp.orders.vroom import is_vroom

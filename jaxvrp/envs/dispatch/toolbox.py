@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from jaxvrp.envs.dispatch import notebook
 from jaxvrp.envs.dispatch.plan import PROBLEMS
-from jaxvrp.envs.dispatch.story import story_of
+from jaxvrp.envs.dispatch.shown import notebook
+from jaxvrp.envs.dispatch.shown.story import story_of
 from jaxvrp.toolbox import Toolbox
 
 TOOLBOX = Toolbox(

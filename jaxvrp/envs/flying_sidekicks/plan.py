@@ -16,7 +16,7 @@ from jaxvrp.envs.flying_sidekicks.murray_raj import LOCATIONS, MOST_DRONES, ROAD
 from jaxvrp.envs.flying_sidekicks.report import DRIVE, LAUNCH, RECOVER, SERVE, FlightsReport, Task, flights_report
 from jaxvrp.envs.flying_sidekicks.rules import State
 from jaxvrp.episodes import Episode, until_end
-from jaxvrp.io.problem_files import DamagedFileError, FileFormat, UnknownFormatError, read_problems
+from jaxvrp.io.problems.problem_files import DamagedFileError, FileFormat, UnknownFormatError, read_problems
 from jaxvrp.plausible import out_of_reach
 from jaxvrp.problems import Inspection, Problems
 

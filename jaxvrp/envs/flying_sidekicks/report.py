@@ -15,7 +15,7 @@ import numpy as np
 
 from jaxvrp.envs.flying_sidekicks.instance import LATENESS, Instance
 from jaxvrp.envs.truck_and_drone.ways import TRUCK, Leg, Service, Wait, Ways
-from jaxvrp.io.violations import PlanReport, node_of, violations_of
+from jaxvrp.io.problems.violations import PlanReport, node_of, violations_of
 
 DRIVE, SERVE, LAUNCH, RECOVER = "drive", "serve", "launch", "recover"
 WAIT, FLY, HOVER = "wait", "fly", "hover"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jaxvrp.envs.flying_sidekicks.plan import PROBLEMS
-from jaxvrp.envs.flying_sidekicks.story import story_of
+from jaxvrp.envs.flying_sidekicks.shown.story import story_of
 from jaxvrp.toolbox import Toolbox
 
 TOOLBOX = Toolbox(

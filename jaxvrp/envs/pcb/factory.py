@@ -22,7 +22,7 @@ from jaxvrp.envs.pcb.problem.instance import Sizes, Wiring, board_targets, least
 from jaxvrp.envs.pcb.problem.netlist import Netlist
 from jaxvrp.envs.pcb.problem.pcb_file import read_pcb
 from jaxvrp.io.messages import nearest, shown
-from jaxvrp.io.problem_files import UnknownFormatError
+from jaxvrp.io.problems.problem_files import UnknownFormatError
 
 Tree = TypeVar("Tree")
 

@@ -22,7 +22,7 @@ from jaxvrp.envs.pcb.problem.netlist import Netlist, PcbFile, make_netlist
 from jaxvrp.envs.pcb.problem.pcb_file import in_sheet, write_pcb
 from jaxvrp.envs.pcb.rules import State
 from jaxvrp.episodes import Episode
-from jaxvrp.io import plan_files
+from jaxvrp.io.problems import plan_files
 from jaxvrp.problems import Inspection, Problems
 
 FORMAT = "jaxvrp-pcb-plan-1"

@@ -19,8 +19,8 @@ from numpy.typing import ArrayLike
 from jaxvrp.io import arrays
 from jaxvrp.io.arrays import ArrayField, refuse_where, schema_of
 from jaxvrp.io.limits import LEAST
-from jaxvrp.io.origin import origin_of
-from jaxvrp.io.problem_files import UnknownFormatError
+from jaxvrp.io.problems.origin import origin_of
+from jaxvrp.io.problems.problem_files import UnknownFormatError
 
 FORMAT = "jaxvrp-tsp_drone-1"
 """Of files of all kinds."""
@@ -179,7 +179,7 @@ def as_float32(instance: Kind) -> Kind:
 def origins_of(instance: Instance) -> dict[str, Any]:
     """Where the clock (`f64[]`, when a tour begins) and the map (`f64[2]`) of one problem begin.
 
-    0 on the map where its numbers are near that; see `jaxvrp.io.origin`.
+    0 on the map where its numbers are near that; see `jaxvrp.io.problems.origin`.
     """
     clock = np.asarray(instance.departure, np.float64)
     return {"clock": clock, "map": origin_of(np.asarray(instance.locs)[np.asarray(instance.exists)])}

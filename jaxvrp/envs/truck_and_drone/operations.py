@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxvrp.envs.truck_and_drone.ways import name_of
-from jaxvrp.io.violations import node_of
+from jaxvrp.io.problems.violations import node_of
 
 STAY_WITH_TRUCK, MEET, FIRST_SERVE = 0, 1, 2
 """Actions of the drone: ride along, or fly on; meet the truck; from here on, fly to serve node 0, 1, ..."""

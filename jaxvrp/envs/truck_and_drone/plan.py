@@ -21,7 +21,7 @@ from jaxvrp.envs.truck_and_drone.operations import (
 from jaxvrp.envs.truck_and_drone.state import State
 from jaxvrp.envs.truck_and_drone.ways import Leg
 from jaxvrp.episodes import Episode, until_end
-from jaxvrp.io.violations import PlanReport
+from jaxvrp.io.problems.violations import PlanReport
 from jaxvrp.plausible import nearest
 from jaxvrp.problems import Problems
 

@@ -21,7 +21,7 @@ from jaxvrp.envs.truck_drone.problem.instance import Instance
 from jaxvrp.envs.truck_drone.problem.orders import CaseMap, map_of_case, visits_of
 from jaxvrp.envs.truck_drone.world import CRASHED, ONBOARD
 from jaxvrp.episodes import Episode
-from jaxvrp.io.plan_files import Sheet, words_of
+from jaxvrp.io.problems.plan_files import Sheet, words_of
 from jaxvrp.orders.orders import Case
 from jaxvrp.orders.visits import in_json, sheets_to_drive_by
 from jaxvrp.players import Searched

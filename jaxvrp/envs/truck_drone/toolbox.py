@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from jaxvrp.envs.truck_drone import notebook
 from jaxvrp.envs.truck_drone.plan import PROBLEMS
-from jaxvrp.envs.truck_drone.story import story_of
+from jaxvrp.envs.truck_drone.shown import notebook
+from jaxvrp.envs.truck_drone.shown.story import story_of
 from jaxvrp.toolbox import Toolbox
 
 TOOLBOX = Toolbox(

@@ -27,8 +27,8 @@ from jaxvrp.envs.truck_drone_tours.problem.instance import Instance, load
 from jaxvrp.envs.truck_drone_tours.problem.kuo import assumed_by_kuo, read_kuo
 from jaxvrp.envs.truck_drone_tours.problem.report import tours_report
 from jaxvrp.episodes import Episode
-from jaxvrp.io.plan_files import Sheet
-from jaxvrp.io.problem_files import FileFormat, read_problems
+from jaxvrp.io.problems.plan_files import Sheet
+from jaxvrp.io.problems.problem_files import FileFormat, read_problems
 from jaxvrp.plausible import degrees, extent, out_of_reach, paces
 from jaxvrp.problems import Inspection
 

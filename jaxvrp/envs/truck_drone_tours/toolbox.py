@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from jaxvrp.envs.truck_and_drone import notebook
+from jaxvrp.envs.truck_and_drone.shown import notebook
 from jaxvrp.envs.truck_drone_tours.plan import PROBLEMS
-from jaxvrp.envs.truck_drone_tours.story import story_of
+from jaxvrp.envs.truck_drone_tours.shown.story import story_of
 from jaxvrp.toolbox import Toolbox
 
 TOOLBOX = Toolbox(

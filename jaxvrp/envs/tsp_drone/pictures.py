@@ -14,12 +14,12 @@ from jaxvrp.envs.truck_and_drone.plan import operations_of
 from jaxvrp.envs.tsp_drone.env import make
 from jaxvrp.envs.tsp_drone.plan import PROBLEMS
 from jaxvrp.envs.tsp_drone.problem.agatz import read_operations
-from jaxvrp.envs.tsp_drone.story import story_of_plan
+from jaxvrp.envs.tsp_drone.shown.story import story_of_plan
 from jaxvrp.episodes import record_episode
 from jaxvrp.io.command_line import Parser, check_picture_path, index, refuse_overwriting, run_command
-from jaxvrp.io.problem_files import only_problem
+from jaxvrp.io.problems.problem_files import only_problem
 from jaxvrp.show import write_picture
-from jaxvrp.show.files import ANIMATION, STILLS
+from jaxvrp.show.drawing.files import ANIMATION, STILLS
 
 
 def main(argv: Sequence[str] | None = None) -> int:

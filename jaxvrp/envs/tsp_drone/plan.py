@@ -29,8 +29,8 @@ from jaxvrp.envs.tsp_drone.problem.murray_chu import ENDURANCES, FILES, NODES, r
 from jaxvrp.envs.tsp_drone.problem.one_line import is_one_line, read_one_line
 from jaxvrp.envs.tsp_drone.problem.solution import solution_report
 from jaxvrp.episodes import Episode
-from jaxvrp.io.other_problems import other_problem
-from jaxvrp.io.problem_files import DamagedFileError, FileFormat, read_problems, with_given
+from jaxvrp.io.problems.other_problems import other_problem
+from jaxvrp.io.problems.problem_files import DamagedFileError, FileFormat, read_problems, with_given
 from jaxvrp.io.schema import list_of, object_with, optional, whole_number
 from jaxvrp.plausible import degrees, out_of_reach
 from jaxvrp.problems import Inspection

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from jaxvrp.envs.truck_and_drone import notebook
+from jaxvrp.envs.truck_and_drone.shown import notebook
 from jaxvrp.envs.tsp_drone.plan import PROBLEMS
-from jaxvrp.envs.tsp_drone.story import story_of
+from jaxvrp.envs.tsp_drone.shown.story import story_of
 from jaxvrp.toolbox import Toolbox
 
 TOOLBOX = Toolbox(

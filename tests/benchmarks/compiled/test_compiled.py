@@ -9,10 +9,10 @@ import jaxvrp
 from benchmarks.compiled import programs
 from benchmarks.compiled.__main__ import chosen, compiled_row, table
 from benchmarks.compiled.targets import TARGETS
-from benchmarks.subject import subject_of
+from benchmarks.measuring.subject import subject_of
 from jaxvrp.io.command_line import UserError
+from train.learning.sharding import DEVICES
 from train.settings.config_file import shipped_names
-from train.sharding import DEVICES
 
 SMALL = {
     "mappo": {"num_envs": 8, "num_minibatches": 1, "eval_episodes": 2},

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import published_data
+from benchmarks.published.data import VARIABLE, data_folder
 
 # Resolved now: tests change the current folder.
-DATA = published_data.data_folder().resolve()
+DATA = data_folder().resolve()
 
 
 @pytest.fixture(scope="session")
@@ -19,7 +19,7 @@ def published_folder():
     def find(*families):
         missing = [name for name in families if not (DATA / name).is_dir()]
         if missing:
-            remedy = f"no {missing[0]} in {DATA}; set {published_data.VARIABLE}"
+            remedy = f"no {missing[0]} in {DATA}; set {VARIABLE}"
             pytest.skip(f"the benchmark data are not part of the repository: {remedy}")
         return DATA
 

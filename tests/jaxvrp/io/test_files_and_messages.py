@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.published_data import VARIABLE, data_folder
+from benchmarks.published.data import VARIABLE, data_folder
 from jaxvrp.io.messages import cut, escaped, few, in_words, nearest, printable, shown, shown_cost
 from jaxvrp.io.whole_files import write_csv, write_json, write_text, write_whole
 

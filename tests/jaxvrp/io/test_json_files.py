@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from jaxvrp.io import json_files
 from jaxvrp.io.command_line import UserError
 from jaxvrp.io.json_files import parse_json, plain, read_json
-from jaxvrp.io.problem_files import UnknownFormatError
+from jaxvrp.io.problems.problem_files import UnknownFormatError
 from train import solve
 
 SCALARS = (

@@ -4,7 +4,7 @@ import pytest
 
 from jaxvrp.envs.tsp_drone.plan import PROBLEMS
 from jaxvrp.io.command_line import UserError
-from jaxvrp.io.other_problems import other_problem
+from jaxvrp.io.problems.other_problems import other_problem
 from train import solve
 from train.commands.instance_file import InstanceFile
 

@@ -7,8 +7,8 @@ import jax
 import numpy as np
 import pytest
 
-from jaxvrp.io.street_files import read_streets
-from jaxvrp.io.streets import closed, drawn_detours, matrix_of
+from jaxvrp.geography.street_files import read_streets
+from jaxvrp.geography.streets import closed, drawn_detours, matrix_of
 
 SECONDS = [[0, 60, 90.5], [70, 0, 30], [95, 35, 0]]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.published_data import read_table
+from benchmarks.published.data import read_table
 from jaxvrp.io.json_files import read_json
 from jaxvrp.io.text_lines import Line, read_lines
 from jaxvrp.io.whole_files import decode_text

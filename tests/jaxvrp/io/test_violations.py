@@ -7,7 +7,7 @@ import pytest
 from jaxvrp.envs import flying_sidekicks, truck_drone_tours, tsp_drone
 from jaxvrp.envs.darp import routes_to_actions
 from jaxvrp.envs.truck_and_drone.operations import Operation, operations_to_actions
-from jaxvrp.io.violations import node_of
+from jaxvrp.io.problems.violations import node_of
 
 
 @pytest.mark.parametrize("value", [1, 1.0, np.int32(1), np.float32(1), jnp.int32(1), np.array(1)])

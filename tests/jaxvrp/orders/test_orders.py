@@ -12,8 +12,8 @@ import pytest
 import jaxvrp
 from jaxvrp import registry, show
 from jaxvrp.episodes import record_rows
+from jaxvrp.geography.earth import FLATTENING, RADIUS, Earth
 from jaxvrp.io.clock import Clock, is_time
-from jaxvrp.io.earth import FLATTENING, RADIUS, Earth
 from jaxvrp.orders.fleet_file import read_fleet
 from jaxvrp.orders.geojson import write_geojson
 from jaxvrp.orders.orders import case_of

@@ -10,7 +10,7 @@ import pytest
 
 from jaxvrp.envs.darp import routes_to_actions
 from jaxvrp.envs.darp.problem.vroom import instance_of_vroom
-from jaxvrp.envs.darp.story import story_of_plan
+from jaxvrp.envs.darp.shown.story import story_of_plan
 from jaxvrp.io.command_line import UserError
 from jaxvrp.orders.visits import Visit, in_json
 from jaxvrp.orders.vroom_plan import write_vroom

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from jaxvrp.show import draw_story, files, paper
+from jaxvrp.show import draw_story
+from jaxvrp.show.drawing import files, paper
 from tests.jaxvrp.show.stories import RIDES
 
 

@@ -11,8 +11,8 @@ from matplotlib.text import Text
 from PIL import Image
 
 from jaxvrp.show import animation, draw_chart, draw_map, draw_story, write_picture
+from jaxvrp.show.drawing.palette import BESIDE_STATUS, INK, LATE, LOST, ON_TIME, RIGHT, SERIES
 from jaxvrp.show.figure import lay_out
-from jaxvrp.show.palette import BESIDE_STATUS, INK, LATE, LOST, ON_TIME, RIGHT, SERIES
 from jaxvrp.show.route_map import RouteMap, Way
 from jaxvrp.story import Lines, Region, Rows, Standing, Units
 from tests.jaxvrp.show.stories import FLIGHTS, RIDES, crowd

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from jaxvrp.envs.pcb.pictures import board_view as pcb
-from jaxvrp.show import palette, stills
+from jaxvrp.show.drawing import palette, stills
 from jaxvrp.show.looks import SHADES, WINDOWS
 
 LMS = np.array([[17.8824, 43.5161, 4.11935], [3.45565, 27.1554, 3.86714], [0.0299566, 0.184309, 1.46709]])

@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from jaxvrp.io.whole_files import write_whole
-from jaxvrp.show import files, paper
-from jaxvrp.show.palette import shared_palette
+from jaxvrp.show.drawing import files, paper
+from jaxvrp.show.drawing.palette import shared_palette
 
 
 def test_frames_are_spread_evenly():

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from jaxvrp.show import palette, stills
-from jaxvrp.show.stills import SCALE, to_pixels
+from jaxvrp.show.drawing import palette, stills
+from jaxvrp.show.drawing.stills import SCALE, to_pixels
 
 
 def colours(frame, box):

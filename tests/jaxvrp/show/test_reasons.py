@@ -14,17 +14,17 @@ from benchmarks.reference.tsp_drone import NumpyTspDrone
 from benchmarks.reference.vrpd_tw import NumpyVrpdTw
 from jaxvrp.actor import RandomActor
 from jaxvrp.envs import darp, truck_drone, tsp_drone
-from jaxvrp.envs.darp import reasons as darp_reasons
 from jaxvrp.envs.darp.problem.instance import as_float32
-from jaxvrp.envs.dispatch import reasons as dispatch_reasons
-from jaxvrp.envs.dispatch.reasons import Why
-from jaxvrp.envs.pcb.replay import move_outcome
+from jaxvrp.envs.darp.shown import reasons as darp_reasons
+from jaxvrp.envs.dispatch.shown import reasons as dispatch_reasons
+from jaxvrp.envs.dispatch.shown.reasons import Why
+from jaxvrp.envs.pcb.shown.replay import move_outcome
 from jaxvrp.envs.truck_and_drone.instance import as_float32 as tsp_as_float32
-from jaxvrp.envs.truck_drone import reasons as truck_reasons
 from jaxvrp.envs.truck_drone.problem.naming import naming_of
 from jaxvrp.envs.truck_drone.scenarios import TruckDroneBasic
-from jaxvrp.envs.tsp_drone import reasons as tsp_reasons
-from jaxvrp.envs.tsp_drone.reasons import Why as TspWhy
+from jaxvrp.envs.truck_drone.shown import reasons as truck_reasons
+from jaxvrp.envs.tsp_drone.shown import reasons as tsp_reasons
+from jaxvrp.envs.tsp_drone.shown.reasons import Why as TspWhy
 from jaxvrp.episodes import from_states, record_episode
 from jaxvrp.io.messages import number
 from jaxvrp.show import export_episode

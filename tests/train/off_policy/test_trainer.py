@@ -12,13 +12,13 @@ import pytest
 from jaxvrp.io.command_line import Interrupted
 from train import evaluate, td3
 from train.commands.launch import SHOWN
+from train.learning.sharding import DATA, make_mesh, shard
 from train.off_policy import q_learning
 from train.run import loop
 from train.run.checkpoint import Checkpoints
 from train.run.evaluator import Evaluator, evaluation_function, to_host
 from train.run.metrics import summarize
 from train.run.resume import RecordedRun
-from train.sharding import DATA, make_mesh, shard
 
 LEARNED = {"critic_loss", "actor_loss", "q", "target_q", "actor_grad_norm", "critic_grad_norm"}
 P = jax.sharding.PartitionSpec

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxvrp.envs.darp.problem.instance import Instance, load, make_instance
-from jaxvrp.io.cordeau_files import begins_with_header, read_numbers
-from jaxvrp.io.problem_files import FileFormat, read_problems
+from jaxvrp.io.problems.cordeau_files import begins_with_header, read_numbers
+from jaxvrp.io.problems.problem_files import FileFormat, read_problems
 from jaxvrp.io.whole_files import write_text
 
 
@@ -36,7 +36,7 @@ def to_cordeau_index(node: ArrayLike, num_requests: int) -> np.ndarray:
 
 
 def read_cordeau(path: str | os.PathLike) -> Instance:
-    """Read one problem; see `jaxvrp.io.cordeau_files`.
+    """Read one problem; see `jaxvrp.io.problems.cordeau_files`.
 
     Returns:
         NumPy arrays, times `f64`, in interleaved order; speed 1, travel times not rounded.

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxvrp.envs.darp.problem.instance import Instance, distance
-from jaxvrp.io.streets import STRAIGHT, drawn_detours
+from jaxvrp.geography.streets import STRAIGHT, drawn_detours
 
 INSTANCES = ("uniform", "cordeau")  # what can be generated
 CORDEAU_KINDS = ("mixed", "a", "b")

@@ -16,11 +16,11 @@ import numpy as np
 from flax import struct
 from numpy.typing import ArrayLike
 
+from jaxvrp.geography.streets import check_streets, closed_streets
 from jaxvrp.io import arrays
 from jaxvrp.io.arrays import ArrayField, refuse_where
 from jaxvrp.io.limits import LEAST
-from jaxvrp.io.origin import origin_of
-from jaxvrp.io.streets import check_streets, closed_streets
+from jaxvrp.io.problems.origin import origin_of
 from jaxvrp.rows import rows_at
 
 FORMAT = "jaxvrp-darp-1"
@@ -44,8 +44,8 @@ class Instance(struct.PyTreeNode):
         max_ride_time: `f[]`, from the end of the pickup's service to the start of the drop-off's; inf for none.
         max_route_duration: `f[]`, from leaving the depot to returning; inf for none.
         round_travel_time: `bool[]`, whether travel times are rounded to whole numbers, half to even.
-        travel_time: `f[N+1, N+1]`, along streets from each node to each, closed (`jaxvrp.io.streets`); None where
-            vehicles drive straight.
+        travel_time: `f[N+1, N+1]`, along streets from each node to each, closed (`jaxvrp.geography.streets`); None
+            where vehicles drive straight.
         travel_distance: `f[N+1, N+1]`, along these, in map units; None: the times at `vehicle_speed`.
     """
 
@@ -185,7 +185,7 @@ def as_float32(instance: Instance) -> Instance:
 def origins_of(instance: Instance) -> dict[str, Any]:
     """Where the clock (`f64[]`, when the depot opens) and the map (`f64[2]`) of one problem begin.
 
-    0 where its numbers are near that; see `jaxvrp.io.origin`.
+    0 where its numbers are near that; see `jaxvrp.io.problems.origin`.
     """
     opening, ends = np.asarray(instance.earliest)[:1], np.asarray(instance.deadline)
     closing = ends[:1] if np.isfinite(ends[0]) else ends

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from jaxvrp.envs.darp.problem.figures import SLACK, all_served
 from jaxvrp.envs.darp.problem.instance import SCHEMA, Instance, name_of, street_lengths
 from jaxvrp.io.arrays import schema_of
-from jaxvrp.io.violations import PlanReport, node_of, violations_of
+from jaxvrp.io.problems.violations import PlanReport, node_of, violations_of
 
 CONSTRAINTS = (
     "unserved",  # a real node that no tour visits; counts nodes

@@ -15,11 +15,11 @@ from flax import struct
 
 from jaxvrp.envs.darp.problem.instance import SCHEMA, Instance, end_of, make_instance
 from jaxvrp.envs.darp.problem.solution import Leg
+from jaxvrp.geography.earth import Earth
+from jaxvrp.geography.streets import closed
 from jaxvrp.io.clock import MINUTES, Clock
-from jaxvrp.io.earth import Earth
 from jaxvrp.io.json_files import plain
-from jaxvrp.io.problem_files import DamagedFileError
-from jaxvrp.io.streets import closed
+from jaxvrp.io.problems.problem_files import DamagedFileError
 from jaxvrp.io.units import METRES, SECONDS
 from jaxvrp.orders.visits import STOPS, Visit, in_json
 from jaxvrp.orders.vroom import Task, Tour, parse_tour

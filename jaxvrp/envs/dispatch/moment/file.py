@@ -19,7 +19,7 @@ from jaxvrp.envs.dispatch.routes.schedule import rescheduled
 from jaxvrp.envs.dispatch.rules import State
 from jaxvrp.io.json_files import plain
 from jaxvrp.io.messages import nearest
-from jaxvrp.io.problem_files import DamagedFileError
+from jaxvrp.io.problems.problem_files import DamagedFileError
 from jaxvrp.io.schema import boolean, list_of, object_of_only, object_with, one_of, text
 from jaxvrp.io.units import LENGTHS
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from jaxvrp.envs.dispatch.problem.day_file import NamedDay
 from jaxvrp.envs.dispatch.problem.instance import MINUTES_PER_HOUR, make_instance
-from jaxvrp.io.cordeau_files import read_numbers
+from jaxvrp.io.problems.cordeau_files import read_numbers
 
 NOTICE = 60.0
 """Minutes."""

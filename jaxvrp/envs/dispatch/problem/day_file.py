@@ -26,15 +26,15 @@ from jaxvrp.envs.dispatch.problem.instance import (
     make_instance,
     origins_of,
 )
+from jaxvrp.geography.earth import Earth
+from jaxvrp.geography.street_files import read_streets
+from jaxvrp.geography.streets import matrix_of
 from jaxvrp.io.clock import Clock, with_numbers
-from jaxvrp.io.earth import Earth
 from jaxvrp.io.json_files import plain, read_json
 from jaxvrp.io.limits import LARGEST, LARGEST_WHOLE, MOST_VEHICLES
 from jaxvrp.io.messages import number
-from jaxvrp.io.problem_files import DamagedFileError, FileFormat, UnknownFormatError, read_problems
+from jaxvrp.io.problems.problem_files import DamagedFileError, FileFormat, UnknownFormatError, read_problems
 from jaxvrp.io.schema import anything, boolean, list_of, number_from, object_of_only, one_of, text, whole_number
-from jaxvrp.io.street_files import read_streets
-from jaxvrp.io.streets import matrix_of
 from jaxvrp.io.units import LENGTHS, METRES, SECONDS, SPEEDS, TIMES
 
 FORMAT = "jaxvrp-dispatch-day-1"

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxvrp.envs.dispatch.problem.instance import Instance
+from jaxvrp.geography.streets import drawn_detours
 from jaxvrp.io.limits import LARGEST_WHOLE
-from jaxvrp.io.streets import drawn_detours
 
 CENTRES = ((0.5, 0.5), (0.2, 0.75), (0.8, 0.8), (0.25, 0.2), (0.75, 0.3))
 """Where demand is dense, as shares of the side of the square: the middle of the city, then where people live."""

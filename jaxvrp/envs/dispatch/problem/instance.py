@@ -14,6 +14,7 @@ import numpy as np
 from flax import struct
 from numpy.typing import ArrayLike
 
+from jaxvrp.geography.streets import check_streets, closed_streets
 from jaxvrp.io.arrays import (
     ArrayField,
     FileWords,
@@ -30,8 +31,7 @@ from jaxvrp.io.arrays import (
 )
 from jaxvrp.io.arrays import from_origin as move_arrays
 from jaxvrp.io.limits import LEAST
-from jaxvrp.io.origin import FAR_IN_TIME, origin_of
-from jaxvrp.io.streets import check_streets, closed_streets
+from jaxvrp.io.problems.origin import FAR_IN_TIME, origin_of
 
 FORMAT = "jaxvrp-dispatch-1"
 
@@ -95,9 +95,10 @@ class Instance(struct.PyTreeNode):
         travel_seed: `i32[]`, what `travel_noise` draws times of legs from, at least 0; None is 0.
         loading_time: `f[V]`, of loading at the depot, however many parcels; None is `stop_time`.
         home_by: `f[V]`, when each vehicle with a depot is home at the latest; None is the horizon.
-        travel_time: `f[L, L]`, minutes along streets from each of L places to each, closed (`jaxvrp.io.streets`): what
-            vehicles that are no drones take, whatever their speed and detour. Places are the depot and the drop-offs;
-            without a depot, where vehicles start, the pickups and the drop-offs. None where all travel straight.
+        travel_time: `f[L, L]`, minutes along streets between each two of L places, closed (`jaxvrp.geography.streets`):
+            what vehicles that are no drones take, whatever their speed and detour. Places are the depot and the
+            drop-offs; without a depot, where vehicles start, the pickups and the drop-offs. None where all travel
+            straight.
         travel_distance: `f[L, L]`, kilometres along these; None if only times are known.
     """
 
@@ -476,7 +477,7 @@ def as_float32(instance: Instance) -> Instance:
 def origins_of(instance: Instance) -> dict[str, Any]:
     """Where the clock (`f64[]`, minutes) and the map (`f64[2]`, km) of one day without padding begin.
 
-    On a clock that is far from 0, the day begins with its first request; see `jaxvrp.io.origin`.
+    On a clock that is far from 0, the day begins with its first request; see `jaxvrp.io.problems.origin`.
     """
     places = np.concatenate([instance.start, instance.pickup, instance.dropoff])
     times = [*instance.arrival[:1], instance.horizon]

@@ -12,7 +12,7 @@ from typing import Any
 from jaxvrp.envs.dispatch.problem.day_file import FORMAT, NamedDay, parse_day, warned
 from jaxvrp.io.clock import MINUTES, Clock
 from jaxvrp.io.json_files import plain
-from jaxvrp.io.problem_files import DamagedFileError
+from jaxvrp.io.problems.problem_files import DamagedFileError
 from jaxvrp.io.units import METRES, SECONDS
 from jaxvrp.orders.vroom import Driver, Task, Tour, parse_tour
 

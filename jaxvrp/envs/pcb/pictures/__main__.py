@@ -9,7 +9,7 @@ from pathlib import Path
 from jaxvrp.envs.pcb.factory import read_boards
 from jaxvrp.envs.pcb.pictures.draw import DPI, draw_board
 from jaxvrp.io.command_line import Parser, check_picture_path, index, refuse_overwriting, run_command
-from jaxvrp.show.files import STILLS, write_drawn
+from jaxvrp.show.drawing.files import STILLS, write_drawn
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -11,8 +11,8 @@ import numpy as np
 from jaxvrp.envs.pcb.geometry import pad_positions, turned
 from jaxvrp.envs.pcb.played import Placement
 from jaxvrp.envs.pcb.problem.board import Board
-from jaxvrp.show import palette, paper
-from jaxvrp.show.palette import RIGHT, SERIES, WRONG
+from jaxvrp.show.drawing import palette, paper
+from jaxvrp.show.drawing.palette import RIGHT, SERIES, WRONG
 
 # Red is kept for faults.
 COLOURS = SERIES

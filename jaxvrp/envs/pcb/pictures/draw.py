@@ -23,8 +23,8 @@ from jaxvrp.envs.pcb.played import Placement, PlayedEpisode
 from jaxvrp.envs.pcb.problem.board import Board, as_float32, trim
 from jaxvrp.envs.pcb.problem.netlist import Netlist
 from jaxvrp.envs.pcb.rules import State
-from jaxvrp.show import palette, paper
-from jaxvrp.show.palette import GRID, RIGHT, WRONG
+from jaxvrp.show.drawing import palette, paper
+from jaxvrp.show.drawing.palette import GRID, RIGHT, WRONG
 
 DPI = 120
 MARGIN, TICKS, TITLE, LEGEND_ROW = 0.25, 0.3, 0.66, 0.22

@@ -18,8 +18,8 @@ from jaxvrp.envs.pcb.plan import BoardOfFile
 from jaxvrp.envs.pcb.played import PlayedEpisode
 from jaxvrp.envs.pcb.rules import State
 from jaxvrp.io.whole_files import write_csv
-from jaxvrp.show import files, palette, paper
-from jaxvrp.show.palette import PALE
+from jaxvrp.show.drawing import files, palette, paper
+from jaxvrp.show.drawing.palette import PALE
 
 FRAME_DPI, NUM_COLOURS = 100, 64
 SIDE = 4.7  # inches of a board's height, at most

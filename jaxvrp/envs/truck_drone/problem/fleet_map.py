@@ -29,8 +29,8 @@ from jaxvrp.io.clock import clock_at, with_numbers
 from jaxvrp.io.json_files import plain, read_json
 from jaxvrp.io.limits import LARGEST
 from jaxvrp.io.messages import shown
-from jaxvrp.io.origin import FAR_IN_TIME, origin_of
-from jaxvrp.io.problem_files import DamagedFileError, UnknownFormatError
+from jaxvrp.io.problems.origin import FAR_IN_TIME, origin_of
+from jaxvrp.io.problems.problem_files import DamagedFileError, UnknownFormatError
 from jaxvrp.io.schema import Check, list_of, number_from, object_of_only, one_of, optional, text
 from jaxvrp.io.units import TIMES
 from jaxvrp.io.whole_files import write_text
@@ -297,7 +297,7 @@ class FleetMap:
     def clock(self) -> float:
         """When the episode begins: at 0, or, on a clock that is far from that, at the first time that a customer names.
 
-        See `jaxvrp.io.origin`.
+        See `jaxvrp.io.problems.origin`.
         """
         named = [customer.window[0] for customer in self.customers if customer.window]
         return float(origin_of([*named, self.horizon], FAR_IN_TIME)) if named else 0.0

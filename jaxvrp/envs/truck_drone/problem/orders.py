@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from jaxvrp.envs.truck_drone.problem.fleet_map import Customer, Drone, FleetMap, Truck
-from jaxvrp.io.earth import Earth
+from jaxvrp.geography.earth import Earth
 from jaxvrp.orders.orders import Case, Stop
 from jaxvrp.orders.visits import Visit
 

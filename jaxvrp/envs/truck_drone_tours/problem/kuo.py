@@ -12,7 +12,7 @@ from typing import Any
 
 from jaxvrp.envs.truck_drone_tours.problem.instance import Instance, make_instance
 from jaxvrp.io.messages import shown
-from jaxvrp.io.problem_files import with_given
+from jaxvrp.io.problems.problem_files import with_given
 from jaxvrp.io.text_lines import read_lines
 from jaxvrp.io.units import LENGTHS, TIMES
 

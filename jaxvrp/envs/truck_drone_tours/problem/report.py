@@ -18,7 +18,7 @@ from jaxvrp.envs.truck_and_drone.instance import LATENESS
 from jaxvrp.envs.truck_and_drone.operations import Operation, with_nodes
 from jaxvrp.envs.truck_and_drone.ways import DRONE, TRUCK, Leg, Service, Wait, Ways, is_wait
 from jaxvrp.envs.truck_drone_tours.problem.instance import Instance
-from jaxvrp.io.violations import PlanReport, violations_of
+from jaxvrp.io.problems.violations import PlanReport, violations_of
 
 Tours = Sequence[Sequence[Operation]]
 

@@ -16,7 +16,7 @@ import numpy as np
 from jaxvrp.envs.truck_and_drone.instance import Instance
 from jaxvrp.envs.tsp_drone.problem.instance import make_instance
 from jaxvrp.io.messages import shown
-from jaxvrp.io.problem_files import with_given
+from jaxvrp.io.problems.problem_files import with_given
 from jaxvrp.io.text_lines import read_lines
 
 ENDURANCES = (20.0, 40.0)

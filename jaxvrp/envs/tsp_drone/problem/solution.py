@@ -11,7 +11,7 @@ from jaxvrp.envs.truck_and_drone.instance import Instance
 from jaxvrp.envs.truck_and_drone.matrices import Matrices
 from jaxvrp.envs.truck_and_drone.operations import Operation, with_nodes
 from jaxvrp.envs.truck_and_drone.ways import DRONE, TRUCK, Leg, Service, Wait, Ways, is_wait
-from jaxvrp.io.violations import PlanReport, violations_of
+from jaxvrp.io.problems.violations import PlanReport, violations_of
 
 CONSTRAINTS = (
     "unserved",

@@ -19,7 +19,7 @@ import jaxvrp
 from benchmarks.reference.darp import NumpyDarp
 from jaxvrp.actor import RandomActor
 from jaxvrp.envs.darp import Instance, make_instance, stack
-from jaxvrp.io.streets import closed
+from jaxvrp.geography.streets import closed
 from tests.jaxvrp.envs.darp.small_instances import drawn_demand_and_windows
 
 PLAIN, STREETS = {"round_travel_time": False}, {"travel": "matrix"}

@@ -10,7 +10,7 @@ from jaxvrp import show
 from jaxvrp.envs.darp import make, make_instance, pad, routes_to_actions, solution_report
 from jaxvrp.envs.darp.plan import actions_of
 from jaxvrp.envs.darp.rules import drive
-from jaxvrp.envs.darp.story import story_of, story_of_plan
+from jaxvrp.envs.darp.shown.story import story_of, story_of_plan
 from jaxvrp.episodes import from_states, record_episode, whole
 from jaxvrp.registry import players_of
 

@@ -14,7 +14,7 @@ from jaxvrp.envs.darp import load, make_instance, pad, save, solution_report, st
 from jaxvrp.envs.darp.baselines.search import ruin_and_recreate
 from jaxvrp.envs.darp.problem.cordeau import write_cordeau
 from jaxvrp.envs.darp.problem.instance import void_nodes_beyond, with_streets
-from jaxvrp.io.streets import closed
+from jaxvrp.geography.streets import closed
 from tests.jaxvrp.envs.darp.small_instances import rich
 
 NODES, VEHICLES = 6, 2

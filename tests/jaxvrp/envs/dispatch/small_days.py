@@ -7,7 +7,7 @@ import numpy as np
 import jaxvrp
 from jaxvrp.envs.dispatch import make_instance, stack
 from jaxvrp.envs.dispatch.problem.instance import pad
-from jaxvrp.io.streets import closed
+from jaxvrp.geography.streets import closed
 
 REQUESTS, FLEET, STOPS, ZONES = 10, 3, 8, 2
 SIZES = {"max_requests": REQUESTS, "max_stops": STOPS, "travel_price": 0.02}

@@ -12,7 +12,7 @@ from jaxvrp.envs.dispatch.problem.instance import as_float32, pad
 from jaxvrp.envs.dispatch.routes.noise import factors
 from jaxvrp.envs.dispatch.routes.noisy_drive import begun_until, drive
 from jaxvrp.envs.dispatch.routes.replan import replan
-from jaxvrp.envs.dispatch.story import story_of
+from jaxvrp.envs.dispatch.shown.story import story_of
 from jaxvrp.episodes import from_states, whole
 from tests.jaxvrp.envs.dispatch.small_days import COUNT, DAYS, ENVS, FLEET, NOISY, REQUESTS, each, padded, play, replay
 

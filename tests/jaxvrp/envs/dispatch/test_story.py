@@ -8,10 +8,10 @@ import pytest
 
 from jaxvrp import show
 from jaxvrp.envs.dispatch.driven_day import driven_day, driven_stops
-from jaxvrp.envs.dispatch.notebook import draw_state
-from jaxvrp.envs.dispatch.story import LANES, story_of
+from jaxvrp.envs.dispatch.shown.notebook import draw_state
+from jaxvrp.envs.dispatch.shown.story import LANES, story_of
 from jaxvrp.episodes import from_states, whole
-from jaxvrp.show.stills import to_pixels
+from jaxvrp.show.drawing.stills import to_pixels
 from jaxvrp.story import held
 from tests.jaxvrp.envs.dispatch.small_days import COUNT, DAYS, ENVS, padded, play
 

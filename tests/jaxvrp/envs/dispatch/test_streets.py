@@ -18,8 +18,8 @@ from jaxvrp.envs.dispatch.moment.file import FORMAT as MOMENT
 from jaxvrp.envs.dispatch.moment.file import parse_moment
 from jaxvrp.envs.dispatch.problem.day_file import FORMAT, parse_day, read_days, unservable
 from jaxvrp.envs.dispatch.problem.instance import as_float32, with_streets
-from jaxvrp.io.earth import Earth
-from jaxvrp.io.streets import TRAVEL, closed
+from jaxvrp.geography.earth import Earth
+from jaxvrp.geography.streets import TRAVEL, closed
 from tests.jaxvrp.envs.dispatch.small_days import (
     COUNT,
     DAYS,

@@ -34,7 +34,7 @@ from jaxvrp.envs.flying_sidekicks.instance import as_float32, check, trim
 from jaxvrp.envs.flying_sidekicks.plan import KINDS, PROBLEMS, row_of, tasks_of
 from jaxvrp.envs.truck_and_drone import chains
 from jaxvrp.io.command_line import UserError
-from jaxvrp.io.problem_files import DamagedFileError
+from jaxvrp.io.problems.problem_files import DamagedFileError
 from tests.jaxvrp.envs.flying_sidekicks.exhaustive import Flight, Moment, Search, least_makespan
 from train import solve
 

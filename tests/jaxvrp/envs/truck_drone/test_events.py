@@ -15,7 +15,7 @@ from jaxvrp.envs.truck_drone import make
 from jaxvrp.envs.truck_drone.baselines.greedy import GreedyActor
 from jaxvrp.envs.truck_drone.course import step_by_step
 from jaxvrp.envs.truck_drone.scenarios import TruckDroneBasic
-from jaxvrp.envs.truck_drone.story import story_of
+from jaxvrp.envs.truck_drone.shown.story import story_of
 from jaxvrp.envs.truck_drone.world import CRASHED, FLYING, ONBOARD, RETURNING
 from jaxvrp.episodes import from_states, play_episodes, record_episode
 

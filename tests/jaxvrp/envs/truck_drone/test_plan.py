@@ -14,7 +14,7 @@ from jaxvrp.envs.truck_drone import parse_map, read_map
 from jaxvrp.envs.truck_drone.baselines.greedy import GreedyActor
 from jaxvrp.envs.truck_drone.course import course_of
 from jaxvrp.envs.truck_drone.plan import PROBLEMS
-from jaxvrp.envs.truck_drone.story import story_of
+from jaxvrp.envs.truck_drone.shown.story import story_of
 from jaxvrp.episodes import from_states, record_episode
 
 MAPS = pathlib.Path(__file__).parents[4] / "docs" / "maps"

@@ -14,7 +14,7 @@ from jaxvrp.envs.truck_drone.baselines.greedy import GreedyActor
 from jaxvrp.envs.truck_drone.course import course_of
 from jaxvrp.envs.truck_drone.planned import PlannedVrpdTw, cost, planned
 from jaxvrp.envs.truck_drone.problem.instance import Instance
-from jaxvrp.envs.truck_drone.story import story_of
+from jaxvrp.envs.truck_drone.shown.story import story_of
 from jaxvrp.envs.truck_drone.world import CRASHED, FLYING, ONBOARD
 from jaxvrp.episodes import follow, record_episode
 from jaxvrp.players import least

@@ -14,10 +14,10 @@ import jaxvrp
 from jaxvrp import check_env
 from jaxvrp.actor import RandomActor
 from jaxvrp.envs.truck_drone import Instance
-from jaxvrp.envs.truck_drone import reasons as truck_reasons
 from jaxvrp.envs.truck_drone.baselines.greedy import GreedyActor
 from jaxvrp.envs.truck_drone.baselines.rolling_horizon import RollingHorizonActor
 from jaxvrp.envs.truck_drone.problem.naming import naming_of
+from jaxvrp.envs.truck_drone.shown import reasons as truck_reasons
 from jaxvrp.envs.truck_drone.world import FLYING, ONBOARD
 from jaxvrp.episodes import from_states, play_episodes, record_episode
 from jaxvrp.show import export_episode

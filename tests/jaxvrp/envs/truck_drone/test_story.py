@@ -14,7 +14,7 @@ from jaxvrp.envs.truck_drone import make, parse_map
 from jaxvrp.envs.truck_drone.course import NOBODY, course_of, runs, step_by_step
 from jaxvrp.envs.truck_drone.problem.instance import void_beyond
 from jaxvrp.envs.truck_drone.scenarios import TruckDroneBasic
-from jaxvrp.envs.truck_drone.story import story_of
+from jaxvrp.envs.truck_drone.shown.story import story_of
 from jaxvrp.envs.truck_drone.world import CRASHED, DELIVER, FLYING, ONBOARD
 from jaxvrp.episodes import Episode, follow, from_states, record_episode, whole
 from jaxvrp.story import ACTIVITIES, STANDINGS, held

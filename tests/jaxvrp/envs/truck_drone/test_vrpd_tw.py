@@ -19,7 +19,7 @@ from jaxvrp.entities import seen_as
 from jaxvrp.envs.truck_drone import Instance
 from jaxvrp.envs.truck_drone.baselines.greedy import GreedyActor
 from jaxvrp.envs.truck_drone.scenarios import VrpdTw
-from jaxvrp.envs.truck_drone.story import story_of
+from jaxvrp.envs.truck_drone.shown.story import story_of
 from jaxvrp.envs.truck_drone.world import CRASHED, FLYING, ONBOARD, RETURNING
 from jaxvrp.episodes import from_states
 from jaxvrp.registry import players_of, toolbox_of

@@ -15,7 +15,7 @@ from jaxvrp.envs.truck_drone_tours.baselines import annealing
 from jaxvrp.envs.truck_drone_tours.plan import PROBLEMS as TANDEMS
 from jaxvrp.envs.truck_drone_tours.problem.report import tours_report
 from jaxvrp.envs.tsp_drone.plan import PROBLEMS
-from jaxvrp.io.problem_files import UnknownFormatError
+from jaxvrp.io.problems.problem_files import UnknownFormatError
 from tests.jaxvrp.envs.truck_drone_tours.exhaustive import cheapest_plan
 from train import solve
 

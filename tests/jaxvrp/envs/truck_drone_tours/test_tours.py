@@ -21,8 +21,8 @@ from jaxvrp.envs.truck_drone_tours.baselines.annealing import tours_of as tours_
 from jaxvrp.envs.truck_drone_tours.baselines.planner import AnnealedToursActor, _first_codes
 from jaxvrp.envs.truck_drone_tours.problem.instance import check
 from jaxvrp.envs.truck_drone_tours.problem.report import tours_report
-from jaxvrp.envs.truck_drone_tours.reasons import Why, reasons_of
-from jaxvrp.envs.truck_drone_tours.story import story_of
+from jaxvrp.envs.truck_drone_tours.shown.reasons import Why, reasons_of
+from jaxvrp.envs.truck_drone_tours.shown.story import story_of
 from jaxvrp.envs.truck_drone_tours.toolbox import TOOLBOX
 from jaxvrp.episodes import from_states, play_episodes, record_episodes
 

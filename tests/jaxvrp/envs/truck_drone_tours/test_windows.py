@@ -9,7 +9,7 @@ import jaxvrp
 from jaxvrp.envs import tsp_drone
 from jaxvrp.envs.truck_and_drone.instance import as_float32
 from jaxvrp.envs.truck_drone_tours import load, make_instance, pad, read_kuo, save, stack
-from jaxvrp.io.problem_files import UnknownFormatError
+from jaxvrp.io.problems.problem_files import UnknownFormatError
 
 FIELDS = {
     "demand": [0, 2, 7],

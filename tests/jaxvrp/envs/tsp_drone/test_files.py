@@ -26,7 +26,7 @@ from jaxvrp.envs.tsp_drone import (
 )
 from jaxvrp.envs.tsp_drone.plan import PROBLEMS
 from jaxvrp.envs.tsp_drone.problem.generator import LAYOUTS
-from jaxvrp.io.problem_files import DamagedFileError
+from jaxvrp.io.problems.problem_files import DamagedFileError
 
 AGATZ = """#MAXFLY 6.5
 #NOVISIT 2

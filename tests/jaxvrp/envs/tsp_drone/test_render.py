@@ -7,9 +7,9 @@ from PIL import Image
 
 from jaxvrp import show
 from jaxvrp.envs.truck_and_drone.instance import as_float32
-from jaxvrp.envs.truck_and_drone.notebook import draw_state
 from jaxvrp.envs.truck_and_drone.plan import operations_of
-from jaxvrp.envs.truck_and_drone.story import rounded
+from jaxvrp.envs.truck_and_drone.shown.notebook import draw_state
+from jaxvrp.envs.truck_and_drone.shown.story import rounded
 from jaxvrp.envs.truck_and_drone.ways import DRONE, TRUCK
 from jaxvrp.envs.tsp_drone import (
     Operation,
@@ -24,7 +24,7 @@ from jaxvrp.envs.tsp_drone import (
     write_operations,
 )
 from jaxvrp.envs.tsp_drone.pictures import main
-from jaxvrp.envs.tsp_drone.story import story_of_plan
+from jaxvrp.envs.tsp_drone.shown.story import story_of_plan
 from jaxvrp.episodes import from_states
 from jaxvrp.show.figure import headline_of
 from jaxvrp.story import held

@@ -1,0 +1,1 @@
+"""Published instances, which are not part of this project: where they lie, and their best known costs."""

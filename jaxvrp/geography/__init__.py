@@ -1,0 +1,1 @@
+"""Where places lie: degrees on the earth and lengths, and travel along streets, from files or shortest ways."""

@@ -1,0 +1,1 @@
+"""What all learners share: their interface, devices, and many arrays as one vector."""
