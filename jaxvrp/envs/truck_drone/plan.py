@@ -15,9 +15,10 @@ from jaxvrp.envs.truck_drone.course import NOBODY, Course, course_of, runs, step
 from jaxvrp.envs.truck_drone.env import TruckDrone
 from jaxvrp.envs.truck_drone.physics import ARRIVED
 from jaxvrp.envs.truck_drone.planned import PlannedVrpdTw, Price, planned
-from jaxvrp.envs.truck_drone.problem.fleet_map import FleetMap, read_map
+from jaxvrp.envs.truck_drone.problem.fleet_map import FleetMap
 from jaxvrp.envs.truck_drone.problem.inspection import inspect, why_nobody
 from jaxvrp.envs.truck_drone.problem.instance import Instance
+from jaxvrp.envs.truck_drone.problem.map_file import read_map
 from jaxvrp.envs.truck_drone.problem.orders import CaseMap, map_of_case, visits_of
 from jaxvrp.envs.truck_drone.world import CRASHED, ONBOARD
 from jaxvrp.episodes import Episode

@@ -14,8 +14,9 @@ from pathlib import Path
 import jax
 
 from jaxvrp.envs.truck_drone.env import TruckDrone, make
-from jaxvrp.envs.truck_drone.problem.fleet_map import map_of, read_map, write_map
+from jaxvrp.envs.truck_drone.problem.fleet_map import map_of
 from jaxvrp.envs.truck_drone.problem.inspection import inspect
+from jaxvrp.envs.truck_drone.problem.map_file import read_map, write_map
 from jaxvrp.io.command_line import Parser, UserError, index, positive, run_command
 from jaxvrp.io.messages import escaped, warn
 
