@@ -129,14 +129,15 @@ class Results(Subject):
             darp.write_cordeau(days / f"day_{number}.txt", material.instance(random))
         problem = solve.open_problem(days / "day_0.txt")
         self._solution = solve.solved(problem, seconds=1.0, method="nearest neighbour")
+        files = shards.files_of(str(days))
         for number in (1, 2):
             entries = []
-            for file in shards.files_of(str(days), shards.Shard(number, 2)):
+            for file in files[number - 1 :: 2]:
                 path = shards.plan_path(out, file, None)
                 source = {"file": file.name, "problem": None, "sha256": shards.checksum(file), "settings": {}}
                 path.write_text(json.dumps({**self._solution.plan, "source": source}))
                 entries.append(shards.entry_of(path))
-            shards.write_manifest(out, shards.Shard(number, 2), entries)
+            shards.write_manifest(out, shards.Shard(number, 2), files, {}, entries)
         self._collected = shards.collect(out)
         self._plans = (out / shards.ALL).read_bytes()
 
