@@ -6,6 +6,7 @@ import copy
 import importlib.util
 import io
 import json
+import math
 import shutil
 import sys
 import zipfile
@@ -223,7 +224,11 @@ class Results(Subject):
         if command(check.main, [str(path)]).status:
             return
         said = json.loads(path.read_bytes().decode("utf-8-sig"))
-        if {name: said[name] for name in ("set", "figures")} != {n: self._sound_record[n] for n in ("set", "figures")}:
+        sound = self._sound_record["figures"]
+        is_right = said["figures"].keys() == sound.keys() and all(
+            math.isclose(said["figures"][name], value, rel_tol=check.TOLERANCE) for name, value in sound.items()
+        )
+        if said["set"] != self._sound_record["set"] or not is_right:
             raise Finding("another figure is right", f"{said['set']} {said['figures']}")
 
 
