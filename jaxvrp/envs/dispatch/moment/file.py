@@ -298,21 +298,24 @@ def _granted(moment: Moment) -> Moment:
 def late(moment: Moment) -> list[tuple[str, str]]:
     """What is late in the plans: which request or vehicle, and a line that says how; vehicle after vehicle."""
     day, instance, found = moment.day, moment.day.instance, list[tuple[str, str]]()
-    granted = 2 * slack_of(instance)
+    granted, plans, has_depot = (
+        2 * slack_of(instance),
+        jax.tree.map(np.asarray, moment.plans),
+        instance.depot is not None,
+    )
+    home, trip = map(np.asarray, homecomings(moment.prepared, moment.plans) if has_depot else ((), ()))
     for v, (name, stops) in enumerate(pending(day, moment).items()):
-        found += _late_stops(moment, v, stops)
-        if instance.depot is None:
+        found += _late_stops(day, plans, v, stops)
+        if not has_depot:
             continue
-        home, trip = (np.asarray(each)[v].max() for each in homecomings(moment.prepared, moment.plans))
-        if home > float(instance.latest_return[v]) + granted:
-            found.append((name, f"{name} is home at {day.clock_time(home):.13g}, after the horizon"))
-        if trip > instance.max_trip[v] + granted:
+        if (last := home[v].max()) > float(instance.latest_return[v]) + granted:
+            found.append((name, f"{name} is home at {day.clock_time(last):.13g}, after the horizon"))
+        if trip[v].max() > instance.max_trip[v] + granted:
             found.append((name, f"{name} makes a longer trip than its max_trip"))
     return found
 
 
-def _late_stops(moment: Moment, v: int, stops: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    day, plans = moment.day, jax.tree.map(np.asarray, moment.plans)
+def _late_stops(day: NamedDay, plans: Plans, v: int, stops: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
     for k, stop in enumerate(stops):
         deadlines = day.instance.pickup_deadline if stop["what"] == PICKUP else day.instance.dropoff_deadline
         deadline = deadlines[int(plans.stops[REQUEST, v, k])]
