@@ -215,6 +215,12 @@ def test_many_files_are_read_by_the_environment_of_a_run(package, run, tmp_path)
     # In a process that has not imported the package.
     subprocess.run([sys.executable, "-m", "train.solve", *words], cwd=package.parent, check=True, timeout=300)
     assert len(list((tmp_path / "plans").glob("*.json.json"))) == 2
+    files = [str(tmp_path / f"{name}.json") for name in ("first", "second")]
+    code = f"from train import solve; print(len(solve.solve_all({files}, run={str(run)!r}, trust=True, seconds=0.1)))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=package.parent, capture_output=True, text=True, check=True, timeout=300
+    )
+    assert done.stdout.strip() == "2"
 
 
 @pytest.mark.slow

@@ -124,7 +124,7 @@ def solve_all(
         The solutions. After Ctrl-C no further problem is begun: the list ends with the one whose search was
         `interrupted`; of problems that are searched together, all are.
     """
-    read = [(path, *read_problems(path, env)) for path in instances]
+    read = [(path, *read_problems(path, env, run=run, trust=trust)) for path in instances]
     names = {name for _, name, _ in read}
     if not names:
         return []

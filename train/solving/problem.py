@@ -18,7 +18,7 @@ from jaxvrp.io.problems.other_problems import other_problem
 from jaxvrp.io.problems.problem_files import DamagedFileError, UnknownFormatError, only_problem
 from jaxvrp.io.whole_files import UnreadableError
 from jaxvrp.players import Players
-from train.commands.instance_file import POLICY, InstanceFile, assumed_words, given_to
+from train.commands.instance_file import POLICY, InstanceFile, assumed_words, given_to, problems_for
 from train.run.evaluator import first_seed
 from train.solving.case_file import fleet_is_missing, read_case
 from train.solving.methods import Method, episode_program, methods_of, play_once, sample_policy
@@ -107,10 +107,17 @@ def problem_in(name: str, problem: Any, path: str | os.PathLike, given: Mapping[
 
 
 def read_problems(
-    path: str | os.PathLike, env: str | None, given: Mapping[str, Any] | None = None
+    path: str | os.PathLike,
+    env: str | None,
+    given: Mapping[str, Any] | None = None,
+    *,
+    run: str | None = None,
+    trust: bool = False,
 ) -> tuple[str, Sequence[Any]]:
-    """The environment that a file has problems of, by name, and all of these; `given` as for `solve`."""
+    """What plays the problems of a file, an environment or a run by its name, and all of these; see `solve`."""
     given = given or {}
+    if run is not None:
+        return run, problems_for(str(path), run, dict(given), trust=trust)
     mistakes: dict[str, ValueError] = {}
     for name, known in _readers(env, pathlib.Path(path).suffix.lower()):
         try:

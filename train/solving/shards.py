@@ -22,7 +22,7 @@ from jaxvrp.io.json_files import read_json
 from jaxvrp.io.limits import LARGEST_WHOLE
 from jaxvrp.io.messages import printable, shown
 from jaxvrp.io.whole_files import write_csv, write_json
-from train.commands.instance_file import assumed_words, problems_for, show_warnings
+from train.commands.instance_file import assumed_words, show_warnings
 from train.run.progress import Bar
 from train.solving.case_file import read_case
 from train.solving.problem import Problem, chosen, open_problem, problem_in, read_problems, stack_of
@@ -215,9 +215,7 @@ def _read(file: pathlib.Path, args: argparse.Namespace) -> tuple[str, Sequence[A
     if args.fleet:
         name, problem = read_case(file, args.fleet)
         return name, [problem]
-    if args.run:
-        return args.run, problems_for(str(file), args.run, args.given, trust=args.trust)
-    return read_problems(file, args.env, args.given)
+    return read_problems(file, args.env, args.given, run=args.run, trust=args.trust)
 
 
 def _solve_pending(name: str, group: Sequence[_Pending], args: argparse.Namespace) -> Iterator[Entry]:
@@ -240,12 +238,13 @@ def _solve_pending(name: str, group: Sequence[_Pending], args: argparse.Namespac
 
 
 def _solve_alone(name: str, pending: _Pending, args: argparse.Namespace) -> Solution:
-    if args.fleet:
-        problem = problem_in(name, pending.problem, pending.file)
+    if args.run:
+        problem = open_problem(pending.file, run=args.run, row=pending.row, trust=args.trust, given=args.given)
+        assumed = problem.assumed
     else:
-        opening = {"run": args.run, "env": args.env, "trust": args.trust, "row": pending.row}
-        problem = open_problem(pending.file, **opening, given=args.given)
-    _show_warnings(pending, problem, problem.assumed)
+        problem = problem_in(name, pending.problem, pending.file, args.given)
+        assumed = "" if args.fleet else assumed_words(problem.problems, pending.file, args.given)
+    _show_warnings(pending, problem, assumed)
     return solved(problem, seconds=args.seconds, method=args.method, seed=args.seed)
 
 
