@@ -100,6 +100,7 @@ def examples() -> list[tuple[pathlib.Path, str]]:
     "adapters.md-jumanji",
     "darp.md-",
     "dispatch.md-",
+    "dispatch_days.md-",
     "tsp_drone.md-",
     "truck_drone.md-",
 )
