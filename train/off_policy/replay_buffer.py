@@ -45,9 +45,9 @@ class Decisions(struct.PyTreeNode):
 
 
 class ReplayBuffer(struct.PyTreeNode):
-    """Rings of rows, one for each of `E` environments: `f32[E, C, W]`.
+    """Rings of C rows, one for each of `E` environments, ring after ring: `f32[E * C, W]`.
 
-    `position`, `i32[E]`, is where the next row goes; the first `size` rows, `i32[E]`, are filled.
+    `position`, `i32[E]`, is where the next row of a ring goes; its first `size` rows, `i32[E]`, are filled.
     """
 
     rows: jax.Array
@@ -58,21 +58,27 @@ class ReplayBuffer(struct.PyTreeNode):
     def create(cls, num_envs: int, capacity: int, width: int) -> ReplayBuffer:
         """An empty one, with room for `capacity` rows of `width` numbers for each environment."""
         zeros = jnp.zeros(num_envs, jnp.int32)
-        return cls(jnp.zeros((num_envs, capacity, width), jnp.float32), zeros, jnp.copy(zeros))
+        return cls(jnp.zeros((num_envs * capacity, width), jnp.float32), zeros, jnp.copy(zeros))
+
+    @property
+    def capacity(self) -> int:
+        """Rows of a ring."""
+        return self.rows.shape[0] // self.position.shape[0]
 
     def add(self, rows: jax.Array, keep: jax.Array) -> ReplayBuffer:
         """The buffer with the rows `f32[E, M, W]`, M at most C, that `keep`, `bool[E, M]`, names; the oldest go."""
-        num_envs, capacity, width = self.rows.shape
+        num_envs, capacity, width = self.position.shape[0], self.capacity, self.rows.shape[1]
         chex.assert_shape(rows, (num_envs, None, width))
         chex.assert_shape(keep, rows.shape[:2])
         assert rows.shape[1] <= capacity, "a row would be written twice"
         slot = (self.position[:, None] + jnp.cumsum(keep, axis=1, dtype=jnp.int32) - 1) % capacity
+        place = jnp.arange(num_envs, dtype=jnp.int32)[:, None] * capacity + slot
         # Rows that are not kept get different places beyond the end, which are dropped.
-        slot = jnp.where(keep, slot, capacity + jnp.arange(rows.shape[1], dtype=jnp.int32))
-        lane = jnp.arange(num_envs, dtype=jnp.int32)[:, None]
+        beyond = self.rows.shape[0] + jnp.arange(keep.size, dtype=jnp.int32).reshape(keep.shape)
+        place = jnp.where(keep, place, beyond).ravel()
         count = keep.sum(axis=1, dtype=jnp.int32)
         return ReplayBuffer(
-            rows=self.rows.at[lane, slot].set(rows, mode="drop", unique_indices=True),
+            rows=self.rows.at[place].set(rows.reshape(-1, width), mode="drop", unique_indices=True),
             position=(self.position + count) % capacity,
             size=jnp.minimum(self.size + count, capacity),
         )
@@ -82,9 +88,8 @@ class ReplayBuffer(struct.PyTreeNode):
         ends = jnp.cumsum(self.size, dtype=jnp.int32)
         chosen = jax.random.randint(key, shape, 0, jnp.maximum(ends[-1], 1), jnp.int32)
         lane = jnp.minimum(jnp.searchsorted(ends, chosen, side="right").astype(jnp.int32), ends.shape[0] - 1)
-        return lane * self.rows.shape[1] + chosen - (ends - self.size)[lane]
+        return lane * self.capacity + chosen - (ends - self.size)[lane]
 
     def take(self, places: jax.Array) -> jax.Array:
         """Rows `f32[..., W]` at `places`, `i32[...]`."""
-        # By ring and row: all rings as one array would be a copy of the whole buffer on a TPU, in every gradient step.
-        return self.rows[jnp.unravel_index(places, self.rows.shape[:2])]
+        return self.rows[places]

@@ -19,7 +19,9 @@ def add():
 def contents(buffer):
     """What every ring holds, the oldest first."""
     rows, position, size = (np.asarray(x) for x in (buffer.rows, buffer.position, buffer.size))
-    return [[tuple(rows[e, (position[e] - size[e] + i) % CAPACITY]) for i in range(size[e])] for e in range(len(rows))]
+    rings = rows.reshape(len(position), CAPACITY, -1)
+    oldest = (position - size) % CAPACITY
+    return [[tuple(ring[(oldest[e] + i) % CAPACITY]) for i in range(size[e])] for e, ring in enumerate(rings)]
 
 
 @pytest.mark.parametrize("seed", range(3))

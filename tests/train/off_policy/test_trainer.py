@@ -196,7 +196,7 @@ def test_devices_learn_one_set_of_parameters_from_their_own_replays(make):
         assert len(copies) == 2
         np.testing.assert_array_equal(*copies)
     first, second = (np.asarray(piece.data) for piece in state.replay["walker"].rows.addressable_shards)
-    assert first.shape == second.shape == (2, 100, 11)
+    assert first.shape == second.shape == (2 * 100, 11)
     assert not np.array_equal(first, second)
     assert metrics["walker/replay_size"][-1] == np.sum(state.replay["walker"].size)
 
