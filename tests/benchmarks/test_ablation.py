@@ -37,9 +37,8 @@ def test_a_suite_that_is_none_is_one_line(text, says, tmp_path):
     path = tmp_path / "mine.yaml"
     if text is not None:
         path.write_text(text)
-    with pytest.raises(UserError, match=says) as error:
+    with pytest.raises(UserError, match=says):
         ablation.read_suite(str(path))
-    assert "\n" not in str(error.value)
 
 
 def test_what_is_changed_takes_the_place_of_what_was_given():
@@ -58,20 +57,6 @@ def test_what_is_changed_takes_the_place_of_what_was_given():
     kept = "--config main --hidden_sizes [8]"
     assert " ".join(changed) == f"{kept} --imitate null --imitate_steps 0 --env.decide steps"
     assert ablation.replaced(given, []) == given
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["--only", "the weather"],
-        ["--num_seeds", "0"],
-        ["--suite", "darp"],
-    ],
-)
-def test_a_mistake_is_one_line(words):
-    with pytest.raises(UserError, match=words[0]) as error:
-        ablation.main(words)
-    assert "\n" not in str(error.value)
 
 
 @pytest.mark.slow

@@ -7,7 +7,6 @@ import pytest
 import jaxvrp
 import tests.toy_environments  # noqa: F401
 from benchmarks import learning
-from jaxvrp.io.command_line import UserError
 
 TINY = "--num_envs 4 --rollout_length 8 --num_minibatches 2 --num_epochs 1 --num_devices 1 --hidden_sizes [8]"
 WHEN = "--total_steps 64 --eval_episodes 4 --env.name toy_of_the_tests"
@@ -44,10 +43,3 @@ def test_columns_that_an_environment_does_without_are_left_out():
     env = jaxvrp.make("dispatch", scenario="same_day")
     titles = learning.titles_of(env, {"return": 1.0, "length": 12.0})
     assert "late_share" not in titles and {"return", "length"} < titles.keys()
-
-
-def test_the_configuration_is_not_overwritten(tmp_path):
-    path = tmp_path / "tiny.yaml"
-    path.write_text("seed: 1\n")
-    with pytest.raises(UserError, match=r"would take the place of '.*tiny\.yaml'; choose another --out"):
-        learning.main(["--config", str(path), "--out", str(path)])

@@ -295,11 +295,6 @@ def test_a_process_says_why_it_ended(clone):
         pass
 
 
-def test_scripts_are_needed_to_train_beside_them(tmp_path):
-    with pytest.raises(UserError, match="give a clone of github"):
-        peers.main(["--parts", "training", "--jaxmarl", str(tmp_path)])
-
-
 def test_comparisons_are_of_known_sides_and_have_names_of_their_own():
     assert {side for comparison in COMPARISONS for side in comparison.sides} == set(SIDES)
     assert len({comparison.name for comparison in COMPARISONS}) == len(COMPARISONS)

@@ -151,16 +151,3 @@ def test_the_command_solves_and_writes(published, tmp_path, capsys):
     last = record["curve"][-1][1]  # as the search says it, in 32 bits
     assert record["cost"] == pytest.approx(last, rel=1e-6) and last == min(cost for _, cost in record["curve"])
     assert f"{record['cost']:.2f}" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (["--instances", "a2-160"], "--instances: no file 'a2-160'"),
-        (["--instances", "README.md"], "is neither .txt"),
-        (["--env", "tsp_drone", "--instances", "random_n4"], "--instances: cannot read 'random_n4' "),
-    ],
-)
-def test_a_mistake_is_one_line(words, says):
-    with pytest.raises(UserError, match=says):
-        solving.main(words)

@@ -17,7 +17,6 @@ from benchmarks import throughput
 from benchmarks.measuring.subject import choose, subject_of
 from benchmarks.reference.truck_drone import RandomTruckDrone
 from benchmarks.throughput import Case, JaxPlayer
-from jaxvrp.io.command_line import UserError
 
 CASE = Case(env="truck_drone", size=(1, 1, 1), batch=2, steps=256, repeats=3, seconds=0.001)
 
@@ -171,27 +170,3 @@ def test_a_process_of_its_own(monkeypatch, tmp_path):
     failing.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(failing))
     assert throughput.measure_apart(CASE)["error"] == "exit status 3: ValueError: it is too small"
-
-
-@pytest.mark.parametrize(
-    ("argv", "message"),
-    [
-        (["--sizes", "2,3"], "--sizes: '2,3' is not drones,customers,nodes"),
-        (["--env", "jaxvrp.envs.darp:make", "--sizes", "20,5"], "'jaxvrp.envs.darp:make' are; leave it out"),
-        (["--env", "drap"], "--env: unknown environment 'drap'; did you mean 'darp'"),
-        (["--batches", "0"], "'0' is no whole number above 0"),
-        (["--seconds", "nan"], "'nan' is no number of seconds above 0"),
-        (["--out", "no/such/folder/a.json"], "cannot write 'no/such/folder/a.json'"),
-        (
-            ["--env", "darp", "--env.limit", "true"],
-            "--env: unknown parameter of 'darp': 'limit'; did you mean 'limits'",
-        ),
-        (["--env", "darp", "--env.num_nodes", "8"], "--env.num_nodes differs from row to row; give --sizes instead"),
-        (["--repeat", "3"], "unrecognized arguments: --repeat 3"),
-    ],
-)
-def test_mistakes_are_one_line(argv, message):
-    with pytest.raises(UserError) as error:
-        throughput.main(argv, run=None)
-    assert message in str(error.value)
-    assert "\n" not in str(error.value)

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from benchmarks import training
-from jaxvrp.io.command_line import UserError
 from train.algorithms import make_train
 from train.on_policy.config import PPOConfig
 
@@ -114,34 +113,3 @@ def test_td3_learns_from_its_first_chunk_on(tmp_path):
 
 def test_settings_name_several_seeds():
     assert training.settings(PPOConfig(num_seeds=3, layer_norm=False)).endswith("layer norm off, 3 seeds")
-
-
-@pytest.mark.parametrize(
-    ("argv", "message"),
-    [
-        (["--network", "gru"], "--network differs from row to row; give --networks instead"),
-        (["--env.num_drones=3"], "--env.num_drones differs from row to row; give --sizes instead"),
-        (["--resume", "runs/x"], "--resume is for training runs; leave it out"),
-        (["--num_env", "3"], "unknown key 'num_env'; did you mean 'num_envs'"),
-        (["--layer_norm", "3"], "layer_norm is 3; it must be true or false"),
-        (["--num_envs", "3"], "num_envs is 3, which the number of devices (2) does not divide"),
-        (["--networks", "cnn"], "argument --networks: invalid choice: 'cnn'"),
-        (["--sizes", "2,3"], "'2,3' is not drones,customers,nodes"),
-        (["stray"], "stray"),
-        (["--seed", "1", "--seed", "2"], "--seed is given twice; leave one of them out"),
-        (["--repeats", "1", "--repeats=2"], "--repeats is given twice; leave one of them out"),
-        (["--sizes", "2,3," + "9" * 5000], "... is no list of whole numbers above 0, for example 2,3,5"),
-    ],
-)
-def test_mistakes_are_one_line(argv, message):
-    with pytest.raises(UserError) as error:
-        training.main(argv)
-    assert message in str(error.value)
-    assert "\n" not in str(error.value)
-
-
-def test_the_configuration_is_not_overwritten(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "mine.yaml").write_text("seed: 1\n")
-    with pytest.raises(UserError, match=r"--out is 'mine\.yaml', which would take the place of 'mine\.yaml'; choose"):
-        training.main(["--config", "mine.yaml", "--out", "./mine.yaml"])

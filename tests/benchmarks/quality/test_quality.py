@@ -151,21 +151,6 @@ def test_a_run_of_another_environment_is_refused(env, monkeypatch):
         main(["--env", env, "--run", "nowhere"])
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (["--env.battery_rate", "-1"], "--env: battery_rate"),
-        (["--env.num_drones", "2"], "--env.num_drones differs from table to table; give --sizes instead"),
-        (["--episodes", "0"], "--episodes.*0"),
-        (["--env", "truck_drones"], "--env.*truck_drones"),
-    ],
-)
-def test_a_mistake_is_one_line(words, says):
-    with pytest.raises(UserError, match=says) as error:
-        main(words)
-    assert "\n" not in str(error.value)
-
-
 @pytest.mark.slow
 def test_an_environment_without_a_file_shows_the_headlines_of_its_toolbox(table, tmp_path, monkeypatch, capsys):
     """The same programs as those of `table`, so the same figures."""
@@ -294,31 +279,6 @@ def test_a_damaged_table_of_costs_is_one_line(table, says, tmp_path):
     (tmp_path / "best_known.csv").write_text(table)
     with pytest.raises(ValueError, match=re.escape(says)):
         darp.best_known(tmp_path / "tiny.txt")
-
-
-@pytest.mark.parametrize("env", [["darp", "--instances", "a.txt"], ["pcb", "--td3", "."], ["darp", "--run", "."]])
-def test_what_is_read_is_not_overwritten(env, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "a.txt").write_text("an instance")
-    with pytest.raises(UserError, match=r"--out is 'a\.txt', which would take the place of '.*'; choose another --out"):
-        main(["--env", *env, "--out", "./a.txt"])
-
-
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (["--env", "pcb"], "--env is given twice"),
-        (["--instances", "a0-0"], "no file 'a0-0', and no a0-0.txt in"),
-        (["--solvers", "gurobi"], "invalid choice: 'gurobi'"),
-        (["--run", "nowhere"], "nowhere is no run folder"),
-        (["--env.vehicle_speed", "-5"], "--env: vehicle_speed"),
-        (["--env.wings", "2"], "--env: "),
-    ],
-)
-def test_a_mistake_about_darp_is_one_line(words, says):
-    with pytest.raises(UserError) as error:
-        main(["--env", "darp", *words])
-    assert says in str(error.value)
 
 
 @pytest.mark.slow

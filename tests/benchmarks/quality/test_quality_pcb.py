@@ -10,7 +10,6 @@ from benchmarks.quality import pcb
 from benchmarks.quality.__main__ import main
 from benchmarks.quality.pcb import HEAD, TRIAL_MOVES, Places, Result
 from jaxvrp.envs.pcb import make_board
-from jaxvrp.io.command_line import UserError
 
 
 @pytest.fixture(scope="module")
@@ -69,9 +68,3 @@ def test_the_command_line(board, tmp_path, monkeypatch, capsys):
         "annealing in the same time",
     ]
     assert title.startswith("tiny: 3 starts, 4 steps") and title in capsys.readouterr().out
-
-
-def test_published_boards_that_are_not_there_are_one_line(tmp_path, monkeypatch):
-    monkeypatch.setenv("JAXVRP_DATA", str(tmp_path))
-    with pytest.raises(UserError, match="set JAXVRP_DATA to the folder"):
-        main(["--env", "pcb", "--published"])

@@ -157,22 +157,6 @@ def test_a_record_that_is_wrong_is_refused_in_one_line(record, message, fault):
         check.check(record, "record.json")
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["darp_11", "--method", "search"], "there is no set darp_11; known: darp_10_requests"),
-        (["darp_10_requests"], "who plays"),
-        (["darp_10_requests", "--method", "serch"], "--method serch: did you mean 'search'"),
-        (["darp_10_requests", "--policy", "tsp_drone"], "--policy tsp_drone"),
-        (["darp_10_requests", "--policy", "nothing"], "--policy nothing"),
-    ],
-)
-def test_a_command_that_is_none_is_refused_in_one_line(tmp_path, words, message):
-    with pytest.raises(UserError, match=message):
-        run.main([*words, "--out", str(tmp_path / "record.json")])
-    assert not (tmp_path / "record.json").exists()
-
-
 def test_a_file_that_is_no_json_is_refused(tmp_path):
     (tmp_path / "record.json").write_text("{")
     with pytest.raises(UserError, match=r"record\.json is no JSON"):
