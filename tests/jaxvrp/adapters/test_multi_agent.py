@@ -1,11 +1,13 @@
 """`VRPEnv`: the list API, against the environment played by hand."""
 
 import argparse
+import re
 
 import numpy as np
 import pytest
 
 from jaxvrp.adapters.multi_agent import VRPEnv
+from tests.refusals import refusal
 
 SIZES = {"num_drones": 2, "num_customers": 2, "num_route_nodes": 3, "max_steps": 12}
 NUM_ACTIONS = (8, 4, 4)
@@ -200,9 +202,7 @@ def test_any_environment_has_this_face(reach, darp):
 )
 def test_a_wrong_action_is_named(vrp, actions, message):
     vrp.reset()
-    with pytest.raises(ValueError, match=message) as caught:
-        vrp.step(actions)
-    assert "\n" not in str(caught.value)
+    assert re.search(message, refusal(vrp.step, actions))
     # The episode goes on as if nothing had been asked.
     assert vrp.step([0, 0, 0])[3][0]["time_step"] == 1
 

@@ -14,6 +14,7 @@ import jaxvrp
 from jaxvrp.envs.dispatch import moment
 from jaxvrp.io.json_files import parse_json
 from jaxvrp.io.states import read_state, shapes_of, write_state
+from tests.refusals import refusal
 
 SCENARIOS = {
     "dispatch": ("ride_pooling", "same_day", "chen_ulmer_thomas"),
@@ -138,6 +139,4 @@ WRONG = {
 
 @pytest.mark.parametrize("message", WRONG)
 def test_what_is_no_state_is_refused_in_a_line(message):
-    with pytest.raises(ValueError) as refused:
-        read_state(WRONG[message], LIKE)
-    assert str(refused.value) == message
+    assert refusal(read_state, WRONG[message], LIKE) == message

@@ -9,15 +9,9 @@ import pytest
 
 from jaxvrp.geography.street_files import read_streets
 from jaxvrp.geography.streets import closed, drawn_detours, matrix_of
+from tests.refusals import refusal
 
 SECONDS = [[0, 60, 90.5], [70, 0, 30], [95, 35, 0]]
-
-
-def refused(call, *arguments):
-    with pytest.raises(ValueError) as caught:
-        call(*arguments)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -65,21 +59,21 @@ def test_distances_are_read_beside_durations(tmp_path):
 def test_a_wrong_table_is_refused_by_field_row_and_column(tmp_path, content, found):
     path = tmp_path / "table.json"
     path.write_text(json.dumps(content))
-    message = refused(read_streets, path)
+    message = refusal(read_streets, path)
     assert message.startswith(f"{path}: ") and found in message
 
 
 def test_a_wrong_csv_is_refused_by_row_and_column(tmp_path):
     path = tmp_path / "table.csv"
     path.write_text("0,1,2\n1,,2\n2,1,0\n")
-    assert "the table[1][1] is empty" in refused(read_streets, path)
+    assert "the table[1][1] is empty" in refusal(read_streets, path)
     path.write_text("0,1,2\n1,0,x\n2,1,0\n")
-    assert "line 2" in refused(read_streets, path)
+    assert "line 2" in refusal(read_streets, path)
 
 
-def test_another_size_than_that_of_the_problem_is_refused():
-    assert refused(matrix_of, SECONDS, "travel_time", 5) == "travel_time has 3 rows; it needs 5, one for each location"
-    assert "travel_time[0][1] is empty" in refused(matrix_of, np.array([[0, np.nan], [1, 0]]), "travel_time")
+def test_another_size_than_that_of_the_problem_is_refusal():
+    assert refusal(matrix_of, SECONDS, "travel_time", 5) == "travel_time has 3 rows; it needs 5, one for each location"
+    assert "travel_time[0][1] is empty" in refusal(matrix_of, np.array([[0, np.nan], [1, 0]]), "travel_time")
 
 
 def test_a_closed_matrix_has_the_shortest_paths_and_the_distances_along_them():

@@ -10,15 +10,9 @@ from benchmarks.published.data import read_table
 from jaxvrp.io.json_files import read_json
 from jaxvrp.io.text_lines import Line, read_lines
 from jaxvrp.io.whole_files import decode_text
+from tests.refusals import refusal
 
 LINE = Line(Path("hand.txt"), 7, "a, b")
-
-
-def refused(call, *arguments, **options):
-    with pytest.raises(ValueError) as caught:
-        call(*arguments, **options)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 @pytest.fixture
@@ -42,17 +36,17 @@ def test_lines_know_their_numbers_and_blank_ones_are_left_out(file):
 
 
 @pytest.mark.parametrize("content", [b"", b"\n \n\t"])
-def test_an_empty_file_is_refused(file, content):
+def test_an_empty_file_is_refusal(file, content):
     path = file(content)
-    assert refused(read_lines, path, "a list") == f"{path}, line 1: expected a list, found an empty file; give one"
+    assert refusal(read_lines, path, "a list") == f"{path}, line 1: expected a list, found an empty file; give one"
     message = f"{path}, line 1: expected 'name number', found an empty file; give a list"
-    assert refused(read_lines, path, "a list", "'name number'") == message
+    assert refusal(read_lines, path, "a list", "'name number'") == message
 
 
-def test_a_binary_file_is_refused(file):
+def test_a_binary_file_is_refusal(file):
     for content, byte in ((b"ab\xff\xfe\x00", 2), (b"ab\x00", 2), (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", 0)):
         path, says = file(content), f"byte {byte}: expected text, found binary data; give a list"
-        assert refused(read_lines, path, "a list") == f"{path}, {says}"
+        assert refusal(read_lines, path, "a list") == f"{path}, {says}"
 
 
 @pytest.mark.parametrize(
@@ -72,7 +66,7 @@ def test_a_binary_file_is_refused(file):
 @pytest.mark.parametrize("read", [read_lines, read_json])
 def test_another_encoding_is_named(file, read, encoding, says):
     path = file('{"1": "Z\u00fcrich"}\n'.encode(encoding))
-    assert refused(read, path, "a list").endswith(says)
+    assert refusal(read, path, "a list").endswith(says)
 
 
 def test_what_editors_put_around_a_text_is_left_out(file):
@@ -90,7 +84,7 @@ def test_rows_that_say_nothing_are_left_out(file, content):
 
 
 def test_the_end_alone_is_an_empty_file(file):
-    assert "found an empty file" in refused(read_lines, file(b"EOF\n"), "a list")
+    assert "found an empty file" in refusal(read_lines, file(b"EOF\n"), "a list")
     assert read_lines(file(b"\n;;\nEOF\n"), "a list", least=0) == []
 
 
@@ -126,7 +120,7 @@ def test_words_are_between_spaces_commas_or_semicolons(text):
 def test_a_comma_between_words_is_no_separator():
     """Half of such a line would be read as other numbers than it means."""
     line = Line(Path(), 1, "0,65 0,95 depot")
-    assert "found '0,65'" in refused(line.real, "x", line.words()[0])
+    assert "found '0,65'" in refusal(line.real, "x", line.words()[0])
 
 
 def test_a_missing_file_stays_an_operating_system_error(tmp_path):
@@ -134,29 +128,29 @@ def test_a_missing_file_stays_an_operating_system_error(tmp_path):
         read_lines(tmp_path / "none.txt", "a list")
 
 
-def test_a_line_without_end_is_refused(file):
+def test_a_line_without_end_is_refusal(file):
     path = file(b"short\n" + b"x" * 131_072 + b"\n" + b"y" * 131_073)
-    assert refused(read_lines, path, "a list") == f"{path}, line 3: expected at most 131072 characters; give a list"
+    assert refusal(read_lines, path, "a list") == f"{path}, line 3: expected at most 131072 characters; give a list"
 
 
 @pytest.mark.skipif(not Path("/dev/zero").exists(), reason="there is no file without end here")
-def test_a_file_without_end_is_refused(tmp_path):
+def test_a_file_without_end_is_refusal(tmp_path):
     (tmp_path / "endless.txt").symlink_to("/dev/zero")
-    assert refused(read_lines, tmp_path / "endless.txt", "a list").endswith("endless.txt is a device; give a file")
+    assert refusal(read_lines, tmp_path / "endless.txt", "a list").endswith("endless.txt is a device; give a file")
 
 
 def test_a_file_that_takes_long_is_refused_before_its_lines_are_read(file):
     path = file(b"1\n" * 100_001)
-    assert refused(read_lines, path, "a list") == f"{path} has more than 100000 lines; give a smaller file"
+    assert refusal(read_lines, path, "a list") == f"{path} has more than 100000 lines; give a smaller file"
     path = file(b"1\n" * 100_000)
     assert len(read_lines(path, "a list")) == 100_000
     os.truncate(path, 2**40)
-    assert refused(read_lines, path, "a list") == f"{path} is larger than 8.39 MB; give a smaller file"
+    assert refusal(read_lines, path, "a list") == f"{path} is larger than 8.39 MB; give a smaller file"
 
 
 def test_an_error_names_file_line_expectation_and_remedy():
     assert str(LINE.error("a word")) == "hand.txt, line 7: expected a word; correct it"
-    assert refused(LINE.expect, False, "a word", "add one") == "hand.txt, line 7: expected a word; add one"
+    assert refusal(LINE.expect, False, "a word", "add one") == "hand.txt, line 7: expected a word; add one"
     assert LINE.expect(True, "a word") is None
 
 
@@ -165,11 +159,11 @@ def test_fields_are_between_commas_or_given():
     assert LINE.fields(("name",), ["x"]) == {"name": "x"}
     remedy = "add or remove what is wrong"
     assert (
-        refused(LINE.fields, ("p", "q", "r")) == f"hand.txt, line 7: expected the 3 fields 'p q r', found 2; {remedy}"
+        refusal(LINE.fields, ("p", "q", "r")) == f"hand.txt, line 7: expected the 3 fields 'p q r', found 2; {remedy}"
     )
     message = f"hand.txt, line 7: expected the 1 numbers 'p', found 2; {remedy}"
-    assert refused(LINE.fields, ("p",), ["1", "2"], subject="numbers") == message
-    assert "correct the quotes" in refused(Line(Path(), 1, '"x').fields, ("p",))
+    assert refusal(LINE.fields, ("p",), ["1", "2"], subject="numbers") == message
+    assert "correct the quotes" in refusal(Line(Path(), 1, '"x').fields, ("p",))
 
 
 @pytest.mark.parametrize(
@@ -182,14 +176,14 @@ def test_numbers_are_read(word, value):
 
 
 @pytest.mark.parametrize("word", ["", "x", "nan", "inf", "-inf", "1e12", "-1e300", "1,5"])
-def test_what_is_no_usable_number_is_refused(word):
-    assert refused(LINE.real, "x", word) == (
+def test_what_is_no_usable_number_is_refusal(word):
+    assert refusal(LINE.real, "x", word) == (
         f"hand.txt, line 7: expected a number below 1000000000000 for x, found {word!r}; correct it"
     )
 
 
 def test_long_words_are_cut_in_messages():
-    assert f"found '{'x' * 20}';" in refused(LINE.real, "x", "x" * 50)
+    assert f"found '{'x' * 20}';" in refusal(LINE.real, "x", "x" * 50)
 
 
 @pytest.mark.parametrize(
@@ -205,8 +199,8 @@ def test_long_words_are_cut_in_messages():
         ("x", {}, "a number below 1000000000000"),
     ],
 )
-def test_what_is_no_whole_number_in_range_is_refused(word, bounds, wanted):
-    assert refused(LINE.whole, "n", word, **bounds) == (
+def test_what_is_no_whole_number_in_range_is_refusal(word, bounds, wanted):
+    assert refusal(LINE.whole, "n", word, **bounds) == (
         f"hand.txt, line 7: expected {wanted} for n, found {word!r}; correct it"
     )
 
@@ -222,6 +216,6 @@ def test_a_table_has_its_columns_and_each_line_all_of_them(file):
         rows = [(line.number, row["name"], row["Cost"]) for line, row in read_table(path, "costs", ("Cost", "name"))]
         assert rows == [(2, "a", "1"), (3, "b", "2")]
     path = file(b"name,cost,note\n")
-    assert refused(read_table, path, "costs", ("price",)).startswith(f"{path}, line 1: expected columns price")
+    assert refusal(read_table, path, "costs", ("price",)).startswith(f"{path}, line 1: expected columns price")
     short = read_table(file(b"name,cost\na\n"), "costs", ("cost",))
-    assert "line 2: expected the 2 fields 'name cost', found 1" in refused(list, short)
+    assert "line 2: expected the 2 fields 'name cost', found 1" in refusal(list, short)

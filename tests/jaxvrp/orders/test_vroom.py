@@ -1,6 +1,5 @@
 """VROOM's files: jobs become a day, shipments a dial-a-ride problem, plans VROOM's output; else one line by field."""
 
-import copy
 import itertools
 import json
 import pathlib
@@ -15,6 +14,7 @@ from jaxvrp.envs.darp.shown.story import story_of_plan
 from jaxvrp.io.command_line import UserError
 from jaxvrp.orders.visits import Visit, in_json
 from jaxvrp.orders.vroom_plan import write_vroom
+from tests.refusals import changed
 from train import solve
 
 SAMPLE = pathlib.Path("docs/orders/day.vroom.json")
@@ -185,20 +185,6 @@ def test_shipments_that_nobody_can_bring_are_unassigned_at_both_ends(tmp_path):
     check(content, found)
     assert found["unassigned"] == [{"type": "pickup", "id": 3}, {"type": "delivery", "id": 4}]
     assert found["routes"][0]["distance"] == 1000 + 1900 + 2100 and found["routes"][0]["duration"] == 100 + 190 + 210
-
-
-def changed(content, where, value):
-    """The content with another value at a place like `jobs/0/skills`; `...` takes it out."""
-    content = copy.deepcopy(content)
-    *path, last = where.split("/")
-    entry = content
-    for name in path:
-        entry = entry[int(name) if name.isdecimal() else name]
-    if value is ...:
-        del entry[last]
-    else:
-        entry[last] = value
-    return content
 
 
 REFUSED = {
