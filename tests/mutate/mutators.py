@@ -31,17 +31,8 @@ WORDS = (
 """Words where anything belongs."""
 
 JUNK = (
-    b"\x00",
-    b"\xff",
-    b"\xef\xbb\xbf",
-    b"\r\n",
-    b"\n\n\n",
-    b"\t",
-    b"\x1b[31m",
-    b"\xe2\x80\xa8",
-    b"</script>",
-    b",",
-    b"#",
+    *(b"\x00", b"\xff", b"\xef\xbb\xbf", b"\r\n", b"\n\n\n", b"\t", b"\x1b[31m", b"\xe2\x80\xa8"),
+    *(b"</script>", b",", b"#"),
 )
 """Pieces that get into files."""
 
@@ -49,7 +40,8 @@ DEPTH, LENGTH = 100_000, 3_000_000
 """How deep is nested, and how long a line gets."""
 
 
-def _pick(random: np.random.Generator, choices: Any) -> Any:
+def pick(random: np.random.Generator, choices: Any) -> Any:
+    """One of a sequence."""
     return choices[int(random.integers(len(choices)))]
 
 
@@ -97,7 +89,7 @@ def repeat_piece(random: np.random.Generator, content: bytes) -> bytes:
 def insert_junk(random: np.random.Generator, content: bytes) -> bytes:
     """Something gets in between."""
     place = int(random.integers(len(content) + 1))
-    return content[:place] + _pick(random, JUNK) + content[place:]
+    return content[:place] + pick(random, JUNK) + content[place:]
 
 
 def swap_lines(random: np.random.Generator, content: bytes) -> bytes:
@@ -111,7 +103,7 @@ def swap_lines(random: np.random.Generator, content: bytes) -> bytes:
 def repeat_line(random: np.random.Generator, content: bytes) -> bytes:
     """A line is there twice."""
     lines = content.split(b"\n")
-    lines.insert(int(random.integers(len(lines) + 1)), _pick(random, lines))
+    lines.insert(int(random.integers(len(lines) + 1)), pick(random, lines))
     return b"\n".join(lines)
 
 
@@ -146,22 +138,22 @@ def _replace(random: np.random.Generator, content: bytes, pattern: re.Pattern, w
     found = list(pattern.finditer(content))
     if not found:
         return content
-    place = _pick(random, found)
-    return content[: place.start()] + _pick(random, words).encode() + content[place.end() :]
+    place = pick(random, found)
+    return content[: place.start()] + pick(random, words).encode() + content[place.end() :]
 
 
 def nest_deep(random: np.random.Generator, content: bytes) -> bytes:
     """A word is wrapped in a hundred thousand brackets."""
     found = list(TOKEN.finditer(content))
-    opening, closing = _pick(random, [(b"[", b"]"), (b'{"a":', b"}"), (b"[", b"")])
-    start, end = _pick(random, found).span() if found else (0, 0)
+    opening, closing = pick(random, [(b"[", b"]"), (b'{"a":', b"}"), (b"[", b"")])
+    start, end = pick(random, found).span() if found else (0, 0)
     return content[:start] + opening * DEPTH + content[start:end] + closing * DEPTH + content[end:]
 
 
 def lengthen_line(random: np.random.Generator, content: bytes) -> bytes:
     """A line does not end."""
     place = int(random.integers(len(content) + 1))
-    return content[:place] + _pick(random, (b"a", b"9", b" ", b'"', b",")) * LENGTH + content[place:]
+    return content[:place] + pick(random, (b"a", b"9", b" ", b'"', b",")) * LENGTH + content[place:]
 
 
 BYTES: tuple[Mutator, ...] = (flip_byte, flip_bit, truncate, empty, remove_piece, repeat_piece, insert_junk)
@@ -176,15 +168,15 @@ HEAVY: tuple[Mutator, ...] = (nest_deep, lengthen_line)
 def mutate_text(random: np.random.Generator, content: bytes) -> bytes:
     """A text with one to three damages; most of them leave it nearly right."""
     if random.random() < 0.01:
-        return _pick(random, HEAVY)(random, content)
+        return pick(random, HEAVY)(random, content)
     for _ in range(int(random.integers(1, 4))):
-        content = _pick(random, BYTES + LINES * 2 + TOKENS * 3)(random, content)
+        content = pick(random, BYTES + LINES * 2 + TOKENS * 3)(random, content)
     return content
 
 
 def mutate_bytes(random: np.random.Generator, content: bytes) -> bytes:
     """Bytes with one damage."""
-    return _pick(random, BYTES)(random, content)
+    return pick(random, BYTES)(random, content)
 
 
 def odd_values() -> list[Any]:
@@ -201,4 +193,4 @@ def odd_values() -> list[Any]:
 
 def odd_value(random: np.random.Generator) -> Any:
     """One of `odd_values`."""
-    return _pick(random, odd_values())
+    return pick(random, odd_values())

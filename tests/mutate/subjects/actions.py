@@ -21,7 +21,7 @@ from tests.mutate.faces import (
     PettingZoo,
     Roles,
 )
-from tests.mutate.mutators import odd_value
+from tests.mutate.mutators import odd_value, pick
 from tests.mutate.trial import Case, Finding, Subject, Tally
 from tests.mutate.verdict import call
 from tests.toy_environments import Errands, LineWalk
@@ -55,10 +55,10 @@ class Actions(Subject):
     def attempt(self, case: Case) -> Tally:
         """One step with an odd action among legal ones."""
         random = case.random()
-        face = self._faces[int(random.integers(len(self._faces)))]
+        face = pick(random, self._faces)
         face.begin(int(random.integers(2**31)))
         values = face.legal()
-        name = list(values)[int(random.integers(len(values)))]
+        name = pick(random, list(values))
         values[name] = _odd_action(face, name, values[name], random)
         expected = face.judge(name, values[name])
         tried = f"{type(face).__name__} of {type(face.env).__name__}, {name} = {values[name]!r:.500}, to be {expected}"
@@ -98,10 +98,10 @@ def _array(space: Space, shape: tuple[int, ...], dtypes: tuple[str, ...], random
     """An array of `shape` with extreme values, of any dtype; a plain number or list now and then."""
     extremes: Any = LARGE if isinstance(space, Discrete) else REAL
     count = int(np.prod(shape))
-    values = [extremes[int(random.integers(len(extremes)))] for _ in range(count)]
+    values = [pick(random, extremes) for _ in range(count)]
     if random.random() < 0.2 and dtypes == WIDE:
         return values[0] if shape == () else np.reshape(np.array(values, object), shape).tolist()
-    dtype = np.dtype(dtypes[int(random.integers(len(dtypes)))])
+    dtype = np.dtype(pick(random, dtypes))
     with np.errstate(all="ignore"):
         if dtype.kind in "iu":
             info = np.iinfo(dtype)
@@ -112,11 +112,11 @@ def _array(space: Space, shape: tuple[int, ...], dtypes: tuple[str, ...], random
 def _row(space: Box | Discrete, random: np.random.Generator) -> Any:
     """A one-hot row, or what is nearly one: zeros, two ones, NaN, a two."""
     assert isinstance(space, Discrete)
-    row = np.zeros(space.num_actions, (np.float32, np.int64, bool)[int(random.integers(3))])
+    row = np.zeros(space.num_actions, pick(random, (np.float32, np.int64, bool)))
     row[int(random.integers(row.size))] = random.random() < 0.9
     how = random.random()
     if how < 0.2:
         row[int(random.integers(row.size))] = 1
     elif how < 0.5 and row.dtype == np.float32:
-        row[int(random.integers(row.size))] = (np.nan, np.inf, 0.5, -1.0, 2.0)[int(random.integers(5))]
+        row[int(random.integers(row.size))] = pick(random, (np.nan, np.inf, 0.5, -1.0, 2.0))
     return row.tolist() if random.random() < 0.3 else row

@@ -16,7 +16,7 @@ import jax
 import numpy as np
 import yaml
 
-from tests.mutate.mutators import NUMBERS, WORDS, mutate_text
+from tests.mutate.mutators import NUMBERS, WORDS, mutate_text, pick
 from tests.mutate.trial import NOTHING, Case, Finding, Subject, Tally
 from tests.mutate.verdict import Ended, command
 from train.algorithms import ALGORITHMS
@@ -66,7 +66,7 @@ class Configurations(Subject):
     def attempt(self, case: Case) -> Tally:
         """One command line, with or without a file, with some damage."""
         random = case.random()
-        algorithm, base = BASES[int(random.integers(len(BASES)))]
+        algorithm, base = pick(random, BASES)
         keys = base | dict(_some(MORE, random))
         in_file = dict(_some(keys, random)) if random.random() < 0.6 else {}
         text = _as_yaml(in_file)
@@ -100,7 +100,7 @@ def _as_yaml(keys: dict[str, str]) -> bytes:
 
 def _shipped(random: np.random.Generator) -> tuple[str, bytes]:
     """A file that comes with the learners, and whose it is; boards are kept few."""
-    path = sorted(SHIPPED.glob("*.yaml"))[int(random.integers(len(list(SHIPPED.glob("*.yaml")))))]
+    path = pick(random, sorted(SHIPPED.glob("*.yaml")))
     name = path.stem.rpartition("_")[2]
     return name if name in ALGORITHMS else "mappo", path.read_bytes().replace(b"num_boards: 256", b"num_boards: 2")
 
@@ -115,7 +115,7 @@ def _damaged_words(words: list[str], random: np.random.Generator) -> list[str]:
             choices = NUMBERS + WORDS
             is_key = words[place].startswith("--")
             place = place + 1 if is_key and place + 1 < len(words) and random.random() < 0.8 else place
-            words[place] = choices[int(random.integers(len(choices)))]
+            words[place] = pick(random, choices)
         elif how < 0.6:
             del words[place : place + 1]
         elif how < 0.75 and len(words) > 1:
@@ -127,7 +127,7 @@ def _damaged_words(words: list[str], random: np.random.Generator) -> list[str]:
                 letters[int(random.integers(len(letters)))] = chr(int(random.integers(33, 127)))
             words[place] = "".join(letters)
         elif how < 0.95:
-            words.insert(place, (NUMBERS + WORDS)[int(random.integers(len(NUMBERS + WORDS)))])
+            words.insert(place, pick(random, NUMBERS + WORDS))
         elif place + 1 < len(words):
             words[place : place + 2] = ["=".join(words[place : place + 2])]
     # No argument of a process can hold these.

@@ -21,7 +21,7 @@ from jaxvrp.show import __main__ as draw_episode
 from jaxvrp.show import export_episode
 from jaxvrp.show.episode_format import read_episode, to_json
 from tests.mutate import material
-from tests.mutate.mutators import NUMBERS, WORDS, mutate_text
+from tests.mutate.mutators import NUMBERS, WORDS, mutate_text, pick
 from tests.mutate.trial import NOTHING, Case, Finding, Subject, Tally
 from tests.mutate.verdict import call, command
 
@@ -32,24 +32,8 @@ SIZES: dict[str, dict[str, Any]] = {
 }
 
 VALUES = (
-    None,
-    True,
-    False,
-    0,
-    -1,
-    1,
-    0.5,
-    1e300,
-    10**30,
-    float("nan"),
-    float("inf"),
-    "",
-    "a",
-    "1",
-    [],
-    [1],
-    {},
-    {"a": 1},
+    *(None, True, False, 0, -1, 1, 0.5, 1e300, 10**30),
+    *(float("nan"), float("inf"), "", "a", "1", [], [1], {}, {"a": 1}),
 )
 """Values where others belong."""
 
@@ -75,7 +59,7 @@ class EpisodeFiles(Subject):
         return NOTHING
 
     def _show_damaged_episode(self, random: np.random.Generator) -> None:
-        episode = self._episodes[int(random.integers(len(self._episodes)))]
+        episode = pick(random, self._episodes)
         path = Path("episode.json")
         if random.random() < 0.5:
             path.write_bytes(mutate_text(random, to_json(episode).encode()))
@@ -116,7 +100,7 @@ def _with_damaged_value(episode: dict[str, Any], random: np.random.Generator) ->
     holder: Any = damaged
     while True:
         keys = list(holder) if isinstance(holder, dict) else list(range(len(holder)))
-        key = keys[int(random.integers(len(keys)))]
+        key = pick(random, keys)
         inner = holder[key]
         if not isinstance(inner, dict | list) or not inner or random.random() < 0.15:
             break
@@ -134,10 +118,10 @@ def _replace(holder: Any, key: Any, random: np.random.Generator) -> None:
     elif how < 0.35:
         holder[key] = INJECTED
     elif how < 0.5 and isinstance(holder, dict):
-        holder[WORDS[int(random.integers(len(WORDS)))]] = holder.pop(key)
+        holder[pick(random, WORDS)] = holder.pop(key)
     else:
         choices = (*VALUES, *NUMBERS)
-        holder[key] = choices[int(random.integers(len(choices)))]
+        holder[key] = pick(random, choices)
 
 
 def _page_words(random: np.random.Generator) -> list[str]:
@@ -146,7 +130,7 @@ def _page_words(random: np.random.Generator) -> list[str]:
         return []
     here = Path.cwd()
     names = ("episode.json", "./episode.json", f"{here}/episode.json", f"../{here.name}/episode.json", "link.json")
-    name = names[int(random.integers(len(names)))]
+    name = pick(random, names)
     if name == "link.json":
         Path(name).symlink_to("episode.json")
     return ["-o", name]

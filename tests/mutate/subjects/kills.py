@@ -13,6 +13,7 @@ import numpy as np
 import yaml
 
 from tests.mutate import runs
+from tests.mutate.mutators import pick
 from tests.mutate.trial import Case, Finding, Subject, Tally
 
 LONGEST = 240.0
@@ -32,7 +33,7 @@ class Kills(Subject):
     def attempt(self, case: Case) -> Tally:
         """A run is killed up to five times, and finished."""
         random = case.random()
-        name = list(runs.VARIANTS)[int(random.integers(len(runs.VARIANTS)))]
+        name = pick(random, list(runs.VARIANTS))
         reference, changes, seconds = self._reference(name)
         run = _Run(name, case.folder)
         for _ in range(int(random.integers(1, MOST + 1))):

@@ -16,7 +16,7 @@ import numpy as np
 import jaxvrp
 from jaxvrp import Environment, VecEnv, fields
 from jaxvrp.actor import RandomActor
-from tests.mutate.mutators import odd_value
+from tests.mutate.mutators import odd_value, pick
 from tests.mutate.trial import NOTHING, Case, Finding, Subject, Tally
 from tests.mutate.verdict import Outcome, call
 
@@ -46,11 +46,11 @@ class Parameters(Subject):
         random = case.random()
         if random.random() < 0.1:
             return self._batch(random)
-        name = list(SIZES)[int(random.integers(len(SIZES)))]
+        name = pick(random, list(SIZES))
         sound, changes = self._sound[name], {}
         for _ in range(int(random.integers(1, 3))):
             known = [*sound.parameters, "unknown"]
-            changes[known[int(random.integers(len(known)))]] = self._value(random)
+            changes[pick(random, known)] = self._value(random)
         by_replace = random.random() < 0.3
         make = sound.replace if by_replace else functools.partial(jaxvrp.make, name)
         outcome = call(make, **(changes if by_replace else {**SIZES[name], **changes}))
@@ -80,7 +80,7 @@ class Parameters(Subject):
     def _batch(self, random: np.random.Generator) -> Tally:
         """`VecEnv` and what it generates."""
         env, value = self._sound["truck_drone"], odd_value(random)
-        name = ("num_envs", "pool_steps", "count")[int(random.integers(3))]
+        name = pick(random, ("num_envs", "pool_steps", "count"))
         if name == "count":
             outcome = call(jax.eval_shape, lambda: VecEnv(env, 2).generate(jax.random.key(0), value))
         else:

@@ -29,7 +29,7 @@ from jaxvrp.envs.pcb.problem.board import SCHEMA as BOARD_SCHEMA
 from jaxvrp.envs.pcb.problem.board import as_float32 as computed_board
 from jaxvrp.io.arrays import schema_of
 from tests.mutate import material
-from tests.mutate.mutators import NUMBERS, mutate_bytes, mutate_text, odd_value
+from tests.mutate.mutators import NUMBERS, mutate_bytes, mutate_text, odd_value, pick
 from tests.mutate.trial import NOTHING, Case, Finding, Subject, Tally
 from tests.mutate.verdict import call, command
 
@@ -62,7 +62,7 @@ class ProblemFiles(Subject):
     def attempt(self, case: Case) -> Tally:
         """A file with one to three damages is refused in one line, or read as it says."""
         random = case.random()
-        name = list(FORMATS)[int(random.integers(len(FORMATS)))]
+        name = pick(random, list(FORMATS))
         kind = FORMATS[name]
         path = kind.write(case.folder, random)
         damage(case.folder, path, random)
@@ -86,7 +86,7 @@ def damage(folder: Path, path: Path, random: np.random.Generator) -> None:
         path.write_bytes(mutate_bytes(random, path.read_bytes()))
         return
     paths = sorted(folder.iterdir())
-    chosen = paths[int(random.integers(len(paths)))]
+    chosen = pick(random, paths)
     if random.random() < 0.03:
         chosen.unlink()
         return
@@ -101,7 +101,7 @@ def _damage_arrays(path: Path, random: np.random.Generator) -> None:
     """One array of a `.npz` gets another value, type or shape, is lost or there twice; or its header lies."""
     with np.load(path) as file:
         arrays = dict(file)
-    name = list(arrays)[int(random.integers(len(arrays)))]
+    name = pick(random, list(arrays))
     how = int(random.integers(7))
     if how == 5:
         del arrays[name]
@@ -120,7 +120,7 @@ def _damage_arrays(path: Path, random: np.random.Generator) -> None:
 def _with_extreme(random: np.random.Generator, array: np.ndarray) -> np.ndarray:
     if array.dtype.kind not in "fib" or not array.size:
         return np.array("a")
-    value = EXTREMES[int(random.integers(len(EXTREMES)))]
+    value = pick(random, EXTREMES)
     is_whole = isinstance(value, int) and array.dtype.kind != "f"
     array = array.astype(np.int64 if is_whole else np.float64)
     array.flat[int(random.integers(array.size))] = value
@@ -129,13 +129,13 @@ def _with_extreme(random: np.random.Generator, array: np.ndarray) -> np.ndarray:
 
 def _with_dtype(random: np.random.Generator, array: np.ndarray) -> np.ndarray:
     whole = np.nan_to_num(array.astype(np.float64), posinf=9) if array.dtype.kind in "fib" else np.zeros(3)
-    dtype = DTYPES[int(random.integers(len(DTYPES)))]
+    dtype = pick(random, DTYPES)
     return (whole.astype(np.int64) if dtype[0] in "Mm" else whole).astype(dtype)
 
 
 def _with_shape(random: np.random.Generator, array: np.ndarray) -> np.ndarray:
     shapes = (array[None], array.ravel()[:1], array.ravel()[:0], array.reshape(-1), array.T, np.zeros((0, 3)))
-    return shapes[int(random.integers(len(shapes)))]
+    return pick(random, shapes)
 
 
 def _with_odd_value(random: np.random.Generator, array: np.ndarray) -> np.ndarray:
@@ -153,8 +153,8 @@ def _lie_about_a_shape(path: Path, random: np.random.Generator) -> None:
     """The header of an array says that it is far larger; the checksums are right again."""
     with zipfile.ZipFile(path) as file:
         parts = {entry: file.read(entry) for entry in file.namelist()}
-    entry = list(parts)[int(random.integers(len(parts)))]
-    size = (b"1000000000000", b"100000000", b"-1", b"3.5")[int(random.integers(4))]
+    entry = pick(random, list(parts))
+    size = pick(random, (b"1000000000000", b"100000000", b"-1", b"3.5"))
     changed = re.sub(rb"'shape': \((\d*)", lambda found: b"'shape': (" + size, parts[entry], count=1)
     grown = len(changed) - len(parts[entry])
     header = int.from_bytes(changed[8:10], "little") + grown
@@ -167,7 +167,7 @@ def _lie_about_a_shape(path: Path, random: np.random.Generator) -> None:
 def _draw(main: Any, words: tuple[str, ...], path: Path, random: np.random.Generator) -> None:
     if random.random() < 0.3:
         option = "--board" if main is draw_board.main else "--index"
-        words = (*words, option, NUMBERS[int(random.integers(len(NUMBERS)))])
+        words = (*words, option, pick(random, NUMBERS))
     Path("plan.json").write_text('{"routes": []}')
     ended = command(main, [str(path), *words, "--out", "picture.png"])
     is_there = Path("picture.png").is_file()

@@ -27,7 +27,7 @@ from jaxvrp.policies.networks import NetworkKeys
 from jaxvrp.policies.policy import of_networks
 from jaxvrp.policies.program import CARD, PROGRAM, write_program
 from tests.mutate import material
-from tests.mutate.mutators import WORDS, mutate_bytes, mutate_text
+from tests.mutate.mutators import WORDS, mutate_bytes, mutate_text, pick
 from tests.mutate.subjects.episode_files import INJECTED
 from tests.mutate.trial import NOTHING, Case, Finding, Subject, Tally
 from tests.mutate.verdict import call, command
@@ -77,7 +77,7 @@ class Results(Subject):
     def attempt(self, case: Case) -> Tally:
         """Whatever is damaged is refused in one line, or what it says holds."""
         random = case.random()
-        name = list(self._kinds)[int(random.integers(len(self._kinds)))]
+        name = pick(random, list(self._kinds))
         try:
             self._kinds[name](case, random)
         except Finding as finding:
@@ -147,7 +147,7 @@ class Results(Subject):
         shutil.copytree(self.scratch / "plans", out)
         (out / shards.ALL).unlink()
         paths = sorted(out.iterdir())
-        path = paths[int(random.integers(len(paths)))]
+        path = pick(random, paths)
         if random.random() < 0.1:
             path.unlink()
         else:
@@ -197,7 +197,7 @@ class Results(Subject):
         del case
         solution = self._solution
         episode = show.export_episode(solution.episode)
-        word = INJECTED if random.random() < 0.5 else WORDS[int(random.integers(len(WORDS)))]
+        word = INJECTED if random.random() < 0.5 else pick(random, WORDS)
         episode["subtitle"] = word
         plan = _renamed(solution.plan, word, random)
         sheets = solution.problem.problems.sheets(solution.problem.problem, plan)
@@ -210,9 +210,9 @@ class Results(Subject):
     def _record(self, case: Case, random: np.random.Generator) -> None:
         path, record = case.folder / "record.json", copy.deepcopy(self._sound_record)
         if random.random() < 0.5:
-            part = record[("set", "figures", "plans")[int(random.integers(3))]]
-            part = part[int(random.integers(len(part)))] if isinstance(part, list) else part
-            name = list(part)[int(random.integers(len(part)))]
+            part = record[pick(random, ("set", "figures", "plans"))]
+            part = pick(random, part) if isinstance(part, list) else part
+            name = pick(random, list(part))
             damaged = mutate_text(random, json.dumps(part[name]).encode())
             try:
                 part[name] = yaml.safe_load(damaged)
@@ -235,6 +235,6 @@ class Results(Subject):
 def _renamed(plan: dict[str, Any], word: str, random: np.random.Generator) -> dict[str, Any]:
     """The plan with a word in the place of something in its table."""
     stops = copy.deepcopy(plan["stops"])
-    stop = stops[int(random.integers(len(stops)))]
-    stop[list(stop)[int(random.integers(len(stop)))]] = word
+    stop = pick(random, stops)
+    stop[pick(random, list(stop))] = word
     return {**plan, "stops": stops}

@@ -22,7 +22,7 @@ import numpy as np
 
 from jaxvrp.io.command_line import UserError
 from tests.mutate import runs
-from tests.mutate.mutators import NUMBERS, WORDS, mutate_bytes, mutate_text
+from tests.mutate.mutators import NUMBERS, WORDS, mutate_bytes, mutate_text, pick
 from tests.mutate.subjects.configurations import MORE
 from tests.mutate.trial import NOTHING, Case, Finding, Subject, Tally
 from tests.mutate.verdict import Ended, command
@@ -62,7 +62,7 @@ class RunFolders(Subject):
         how = random.random()
         try:
             if how < 0.2:
-                made.copy(made.torn[int(random.integers(len(made.torn)))], run)
+                made.copy(pick(random, made.torn), run)
                 _resume(made, run, "as a kill left it")
             elif how < 0.7:
                 made.copy(made.half, run)
@@ -265,12 +265,12 @@ def _some_path(run: Path, random: np.random.Generator) -> Path:
     top = sorted(path for path in run.iterdir() if path.is_file())
     deep = sorted((run / "checkpoints").rglob("*"))
     paths = top if random.random() < 0.6 else deep
-    return paths[int(random.integers(len(paths)))]
+    return pick(random, paths)
 
 
 def _add_something(run: Path, random: np.random.Generator) -> str:
     names = ("checkpoints/9", "checkpoints/x", "checkpoints/5.orbax-checkpoint-tmp", "checkpoints/3/more", "note.txt")
-    name = names[int(random.integers(len(names)))]
+    name = pick(random, names)
     path = run / name
     path.parent.mkdir(exist_ok=True)
     if path.suffix == ".txt" or random.random() < 0.3:
@@ -301,7 +301,7 @@ def _plant_a_command(run: Path, random: np.random.Generator) -> str:
     lines = config.read_text().splitlines()
     start = next(number for number, line in enumerate(lines) if line.startswith("env:"))
     end = next(number for number in range(start + 1, len(lines)) if not lines[number].startswith(" "))
-    planted = ["env:", *environments[int(random.integers(len(environments)))]]
+    planted = ["env:", *pick(random, environments)]
     config.write_text("\n".join([*lines[:start], *planted, *lines[end:]]) + "\n")
     return "config.yaml has a command"
 
@@ -378,7 +378,7 @@ def _check_went_on(made: _Made, run: Path, ended: Ended, states: list[str]) -> N
 
 def _resume_with_more(made: _Made, run: Path, random: np.random.Generator) -> None:
     """Other keys with `--resume` are refused by name; those of when to stop and to save may be taken."""
-    key = list(MORE)[int(random.integers(len(MORE)))]
+    key = pick(random, list(MORE))
     before = _content(run)
     ended = command(made.main, ["--resume", str(run), f"--{key}", MORE[key]])
     if ended.status == 2 and key not in ended.stderr:
@@ -398,10 +398,10 @@ OPTIONS = {
 def _look_with_more(run: Path, random: np.random.Generator) -> None:
     """An option with a word that nobody should give is refused, and nothing is written into the folder."""
     main = list(OPTIONS)[int(random.random() < 0.4)]
-    option = OPTIONS[main][int(random.integers(len(OPTIONS[main])))]
+    option = pick(random, OPTIONS[main])
     # So many tries, or another place to write, may be meant.
     words = WORDS if option in ("--out", "--render", "--best_of") else WORDS + NUMBERS
-    word = words[int(random.integers(len(words)))]
+    word = pick(random, words)
     before = _content(run)
     try:
         ended = command(main, ["--run", str(run), option, word])
