@@ -1,7 +1,9 @@
 """Small stories for tests of what draws them."""
 
 import dataclasses
+import json
 
+from jaxvrp.show.__main__ import main
 from jaxvrp.show.story_format import to_json_values
 from jaxvrp.story import (
     Activity,
@@ -198,10 +200,11 @@ WHY = [[["late by 3", [3]], ["late by 4.5", [4]]], []]
 """Of the two drones of `FLEET`, in each state."""
 
 
-def episode_of(story, agents=("agent",)):
-    """A story as an episode in the format of files; agents of roles with names for their actions are told all."""
+def episode_of(story):
+    """A story as an episode in the format of files, of a fleet as `FLEET` has it if its actions have names."""
+    agents = ("truck", "drone", "drone") if story.actions else ("agent",)
     last, names = len(story.clocks) - 1, {role: story.actions.get(role) for role in agents}
-    masks = {"truck": ["11"], "drone": ["11100", "11111"]} if names.get("drone") else {}
+    masks = {"truck": ["11"], "drone": ["11100", "11111"]} if story.actions else {}
     action = {"truck": [1], "drone": [2, 0]} if masks else None
     of_roles = {role: [0.5 * (role == "drone")] * agents.count(role) for role in agents}
     step = {"reward": of_roles, "mask": masks, **({"why": {"truck": [[]], "drone": WHY}} if masks else {})}
@@ -220,12 +223,11 @@ def episode_of(story, agents=("agent",)):
     }
 
 
-def put(value, *path):
-    """What changes an episode, or another tree of JSON values, at a place."""
-
-    def change(episode):
-        for name in path[:-1]:
-            episode = episode[name]
-        episode[path[-1]] = value
-
-    return change
+def assert_refused(episode, says, folder, capsys):
+    """Of its file the command says so in one line, and writes no page."""
+    (folder / "bad.json").write_text(json.dumps(episode))
+    assert main([str(folder / "bad.json")]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1
+    assert err.startswith(f"error: {folder / 'bad.json'}: ") and says in err
+    assert not (folder / "bad.html").exists()

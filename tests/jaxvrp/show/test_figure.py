@@ -17,8 +17,6 @@ from jaxvrp.show.route_map import RouteMap, Way
 from jaxvrp.story import Lines, Region, Rows, Standing, Units
 from tests.jaxvrp.show.stories import FLIGHTS, RIDES, crowd
 
-HEADS = {"png": b"\x89PNG", "SVG": b"<?xml", "pdf": b"%PDF"}
-
 
 def texts(figure):
     figure = getattr(figure, "figure", figure)
@@ -29,10 +27,6 @@ def marks(axes, face):
     """`(marker, x, y)` of all marks of this colour."""
     lines = [line for line in axes.lines if to_hex(line.get_markerfacecolor()) == to_hex(face)]
     return {(line.get_marker(), *place) for line in lines for place in line.get_xydata().round(6).tolist()}
-
-
-def panel(figure, title):
-    return next(axes for axes in figure.axes if axes.get_title(loc="left") == title)
 
 
 # --- stills ---------------------------------------------------------------------------------------------------------
@@ -300,10 +294,7 @@ def test_the_headline_counts(scene):
     scene.frame(8.5 if scene.story is RIDES else 7.0)
     words = scene.headline.get_text()
     if scene.story is RIDES:
-        assert (start, words) == (
-            "time  0.0 min   |   served 0 of 3",
-            "time  8.5 min   |   served 1 of 3   |   1 late",
-        )
+        assert (start, words) == ("time  0.0 min   |   served 0 of 3", "time  8.5 min   |   served 1 of 3   |   1 late")
     else:
         assert (start, words) == ("step  0   |   served 0 of 3", "step  7   |   served 2 of 3   |   1 late")
 
@@ -374,15 +365,6 @@ def test_loads_stand_in_vehicles_and_those_in_the_depot_are_not_drawn():
 
 
 # --- files ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("suffix", HEADS)
-def test_a_picture_replaces_the_older_one(tmp_path, suffix):
-    path = tmp_path / f"episode.{suffix}"
-    path.write_text("an older picture")
-    write_picture(RIDES, str(path))
-    assert path.read_bytes().startswith(HEADS[suffix]) and path.stat().st_size > 10_000
-    assert [file.name for file in tmp_path.iterdir()] == [path.name]
 
 
 @pytest.mark.parametrize("story", [RIDES, FLIGHTS], ids=["rides", "flights"])

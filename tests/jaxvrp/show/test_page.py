@@ -22,16 +22,8 @@ from jaxvrp.show import export
 from jaxvrp.story import Bar, Dot, Row, Rows, Units, held
 from tests.jaxvrp.show.stories import FLEET, TOURS, episode_of
 
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
+FLAGS = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
+FLAGS += " --disable-component-update --disable-sync"
 DESKTOP, PHONE = (1280, 800), (390, 844)
 KINDS = ("truck_drone", "darp", "dispatch", "pcb", "tsp_drone", "fleet", "tours")
 
@@ -40,7 +32,7 @@ KINDS = ("truck_drone", "darp", "dispatch", "pcb", "tsp_drone", "fleet", "tours"
 def pages(episodes, tmp_path_factory):
     """Files by kind of episode, and episodes: of environments, and two stories by hand."""
     folder = tmp_path_factory.mktemp("pages")
-    by_hand = {"fleet": episode_of(FLEET, ("truck", "drone", "drone")), "tours": episode_of(TOURS)}
+    by_hand = {"fleet": episode_of(FLEET), "tours": episode_of(TOURS)}
     episodes = {**episodes, **by_hand}
     for kind, episode in episodes.items():
         show.write_page(episode, folder / f"{kind}.html")
@@ -81,7 +73,7 @@ def chromium(tmp_path_factory):
         pytest.skip("no Chromium with chromedriver here (on Debian: apt-get install chromium chromium-driver)")
     options = webdriver.ChromeOptions()
     options.binary_location = chromium
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('browser')}"):
+    for flag in (*FLAGS.split(), f"--user-data-dir={tmp_path_factory.mktemp('browser')}"):
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     browser = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
@@ -103,6 +95,12 @@ def open_page(browser, path, size=DESKTOP, still=False, at=""):
     wish(browser, still=still)
     browser.get("about:blank")
     browser.get(f"{path.as_uri()}{at}")
+
+
+def open_episode(browser, folder, episode, size=DESKTOP, at=""):
+    """Write the page of an episode into a folder, and open it."""
+    show.write_page(episode, folder / "page.html")
+    open_page(browser, folder / "page.html", size, at=at)
 
 
 def wish(browser, theme="light", still=False):
@@ -144,11 +142,8 @@ def place(browser):
 
 def moved_to(browser, selector):
     """Where elements have been moved to, in pixels, `[elements, 2]`."""
-    found = ask(
-        browser,
-        "return [...document.querySelectorAll(arguments[0])].map((e) => e.getAttribute('transform'))",
-        selector,
-    )
+    script = "return [...document.querySelectorAll(arguments[0])].map((e) => e.getAttribute('transform'))"
+    found = ask(browser, script, selector)
     return np.array([[float(x) for x in re.match(r"translate\((\S+) ([^ )]+)\)", text).groups()] for text in found])
 
 
@@ -169,9 +164,7 @@ def test_it_loads_without_a_word(browser, pages, kind, size):
 
 @pytest.mark.parametrize("kind", ["dispatch", "fleet"])
 def test_a_page_of_a_plan_loads_without_a_word_and_names_no_actions(browser, pages, kind, tmp_path):
-    path = tmp_path / "plan.html"
-    show.write_page({**pages[1][kind], "is_plan": True}, path)
-    open_page(browser, path)
+    open_episode(browser, tmp_path, {**pages[1][kind], "is_plan": True})
     assert ask(browser, "return document.querySelectorAll('.agent').length") > 1
     assert ask(browser, "return document.querySelectorAll('.agent .choice').length") == 0
     assert ask(browser, "return document.querySelector('.agent .track span').style.transform")
@@ -264,24 +257,22 @@ def test_how_it_stands_with_places_at_each_step(browser, pages):
 
 
 def test_a_vehicle_that_is_nowhere_is_left_out(browser, tmp_path):
-    episode = episode_of(FLEET, ("truck", "drone", "drone"))
+    episode = episode_of(FLEET)
     episode["story"]["vehicles"][2]["track"] = []
-    show.write_page(episode, tmp_path / "away.html")
-    open_page(browser, tmp_path / "away.html", at="#5")
+    open_episode(browser, tmp_path, episode, at="#5")
     seen = "return [...document.querySelectorAll('#map g.vehicle')].map((e) => e.getAttribute('visibility'))"
     assert ask(browser, seen) == ["visible", "visible", "hidden"]
 
 
 def test_in_the_end_a_vehicle_does_what_it_begins_there(browser, tmp_path):
-    episode = episode_of(FLEET, ("truck", "drone", "drone"))
+    episode = episode_of(FLEET)
     last = (
         {"begin": 6, "end": 10, "name": "returns", "words": "returning"},
         {"begin": 10, "end": 10, "name": "aboard", "words": "on board"},
     )
     episode["story"]["vehicles"][1]["activities"] += last
-    show.write_page(episode, tmp_path / "back.html")
     for at, words in ((9, "returning"), (10, "on board")):
-        open_page(browser, tmp_path / "back.html", at=f"#{at}")
+        open_episode(browser, tmp_path, episode, at=f"#{at}")
         assert ask(browser, TEXTS, ".agent i")[1] == words
 
 
@@ -296,8 +287,7 @@ def test_in_the_end_a_vehicle_does_what_it_begins_there(browser, tmp_path):
     ],
 )
 def test_axes_have_round_times_of_the_clock_whatever_its_unit(browser, tmp_path, end, minutes, words):
-    show.write_page(episode_of(FLEET, ("truck", "drone", "drone")), tmp_path / "page.html")
-    open_page(browser, tmp_path / "page.html")
+    open_episode(browser, tmp_path, episode_of(FLEET))
     found = ask(browser, "return axisTicks([0, arguments[0]], 5, [490, arguments[1]])", end, minutes)
     assert [text for _, text in found] == words
     assert all((490 + time * minutes) % 1 == pytest.approx(0, abs=1e-9) for time, _ in found)
@@ -305,8 +295,7 @@ def test_axes_have_round_times_of_the_clock_whatever_its_unit(browser, tmp_path,
 
 def test_times_of_the_clock_are_those_of_sheets(browser, tmp_path):
     """Also at half a minute, as streets in seconds have it, and before midnight."""
-    show.write_page(episode_of(FLEET, ("truck", "drone", "drone")), tmp_path / "page.html")
-    open_page(browser, tmp_path / "page.html")
+    open_episode(browser, tmp_path, episode_of(FLEET))
     minutes = [480, 482.5, 483.5, 483.4, 1439.5, 1500, -0.5, -10, -1440]
     assert ask(browser, "return arguments[0].map(clockWords)", minutes) == [Clock(0).shown(each) for each in minutes]
     assert [Clock(480).shown(each) for each in (2.5, 3.5)] == ["08:03", "08:04"]
@@ -315,8 +304,7 @@ def test_times_of_the_clock_are_those_of_sheets(browser, tmp_path):
 @pytest.mark.parametrize("units", [Units("time unit"), Units("h", clock=(490.0, 60.0))])
 def test_a_phone_shows_the_whole_time(browser, tmp_path, units):
     story = dataclasses.replace(FLEET, units=units, clocks=tuple(4.9 * at for at in range(11)), span=(0.0, 49.0))
-    show.write_page(episode_of(story, ("truck", "drone", "drone")), tmp_path / "page.html")
-    open_page(browser, tmp_path / "page.html", PHONE, at="#10")
+    open_episode(browser, tmp_path, episode_of(story), PHONE, at="#10")
     words, shown, whole = ask(
         browser, "const e = document.getElementById('time'); return [e.textContent, e.clientWidth, e.scrollWidth]"
     )
@@ -328,8 +316,7 @@ def test_what_went_wrong_stands_beside_the_marks_of_its_row(browser, tmp_path):
     marks = (Bar(6.0, 7.0, "window"), Bar(7.0, 10.0, "delay", thick=0.0)), (Dot(10.0, "late", 2),)
     rows = Rows("customers", (Row("1", *marks, note="3 hours late"), Row("2", (Bar(0.0, 2.0, "window"),), note="lost")))
     story = dataclasses.replace(FLEET, charts=(rows,), span=(0.0, 10.0))
-    show.write_page(episode_of(story, ("truck", "drone", "drone")), tmp_path / "page.html")
-    open_page(browser, tmp_path / "page.html")
+    open_episode(browser, tmp_path, episode_of(story))
     ends = """return [...document.querySelectorAll(arguments[0])].map((element) => element.getBoundingClientRect())
         .map((box) => [box.left, box.right])"""
     words, bars = ask(browser, ends, "#charts .fault"), ask(browser, ends, "#charts rect.bar-of")
@@ -338,13 +325,9 @@ def test_what_went_wrong_stands_beside_the_marks_of_its_row(browser, tmp_path):
 
 def test_names_at_the_edge_of_the_map_are_not_cut(browser, tmp_path):
     places = tuple(dataclasses.replace(place, label=f"a long name, {at}") for at, place in enumerate(FLEET.places))
-    for at, story in enumerate(
-        (dataclasses.replace(FLEET, area=None), dataclasses.replace(FLEET, area=None, by_vehicle=True))
-    ):
-        show.write_page(
-            episode_of(dataclasses.replace(story, places=places), ("truck", "drone", "drone")), tmp_path / f"{at}.html"
-        )
-        open_page(browser, tmp_path / f"{at}.html", PHONE)
+    for by_vehicle in (False, True):
+        story = dataclasses.replace(FLEET, area=None, by_vehicle=by_vehicle, places=places)
+        open_episode(browser, tmp_path, episode_of(story), PHONE)
         ends = """const map = document.getElementById('map').getBoundingClientRect();
             return [...document.querySelectorAll('#map .place text')].map((text) => text.getBoundingClientRect())
                 .map((box) => [box.left - map.left, map.right - box.right])"""
@@ -420,8 +403,7 @@ def test_an_episode_that_is_over_at_once(browser, pages, kind, tmp_path):
         episode.update(legs=[], requests=[], span=[0, 0])
     if "story" in episode:
         cut_story(episode["story"], 1)
-    show.write_page(episode, tmp_path / "short.html")
-    open_page(browser, tmp_path / "short.html")
+    open_episode(browser, tmp_path, episode)
     for key in (" ", "ArrowRight", "End"):
         press(browser, key)
     assert place(browser) == 0
@@ -493,7 +475,7 @@ def test_reasons_that_differ_by_numbers_are_one_line(browser, pages):
 @pytest.fixture(scope="module")
 def crowd(tmp_path_factory):
     """A page with 33 actions for the truck, as 16 nodes and 8 drones have, and a policy that played."""
-    episode = json.loads(json.dumps(episode_of(FLEET, ("truck", "drone", "drone"))))
+    episode = json.loads(json.dumps(episode_of(FLEET)))
     names = [
         "STAY",
         *(f"MOVE_{i}" for i in range(16)),
@@ -631,8 +613,7 @@ def test_who_was_left_over_is_told(browser, pages):
 def test_what_sticks_out_of_a_board_is_on_a_phone(browser, board, tmp_path):
     board = copy.deepcopy(board)
     board["steps"][1]["positions"][1] = [0.0, 3.0]
-    show.write_page(board, tmp_path / "edge.html")
-    open_page(browser, tmp_path / "edge.html", PHONE, at="#1")
+    open_episode(browser, tmp_path, board, PHONE, at="#1")
     left = "return Math.min(...[...document.querySelectorAll('#map .part')].map((e) => e.getBoundingClientRect().left))"
     assert ask(browser, f"{left} >= document.getElementById('map').getBoundingClientRect().left"), "not cut at the left"
 
