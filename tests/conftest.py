@@ -207,3 +207,11 @@ def pytest_addoption(parser):
 def share(request):
     """`share(count)`: how many of so many episodes or steps are played: all with `--thorough`, else a quarter."""
     return (lambda count: count) if request.config.getoption("--thorough") else (lambda count: -(-count // 4))
+
+
+@pytest.fixture
+def registered_apart(monkeypatch):
+    """What a test registers is forgotten after it."""
+    from jaxvrp import registry
+
+    monkeypatch.setattr(registry, "_ENTRIES", {kind: dict(names) for kind, names in registry._ENTRIES.items()})

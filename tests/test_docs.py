@@ -28,10 +28,7 @@ from train.shown.tables import figures_table
 ROOT = pathlib.Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
 
-NAMED = {
-    ("README.md", "simulator"),
-    ("train_your_scenario.md", "my_package/my_module.py"),
-}
+NAMED = {("README.md", "simulator"), ("train_your_scenario.md", "my_package/my_module.py")}
 """Python blocks that a test of their own runs: page and name."""
 
 MINE = "my_package"
@@ -74,8 +71,7 @@ def prose(page: pathlib.Path) -> str:
 def examples() -> list[tuple[pathlib.Path, str]]:
     """Pages with Python blocks, once for the plain ones and once for each extra that others need.
 
-    Blocks with a name of their own are run by `test_readme.py` and `test_tutorials.py`; `<!-- example: search -->` is a
-    plain one.
+    `NAMED` ones are run below and by `test_tutorials.py`; `<!-- example: search -->` is a plain one.
     """
     found = {}
     for page in PAGES:
@@ -89,32 +85,28 @@ def examples() -> list[tuple[pathlib.Path, str]]:
 
 @pytest.mark.parametrize(("page", "need"), examples(), ids=lambda value: getattr(value, "name", value))
 @pytest.mark.slow(
-    "adapters.md-gymnasium",
-    "compare_with_a_solver.md-pyvrp",
-    "solve.md-",
-    "replay.md-",
-    "training.md-",
-    "vrpd_tw.md-",
-    "adapters.md-jaxmarl",
-    "adapters.md-gymnax",
-    "adapters.md-jumanji",
-    "darp.md-",
-    "dispatch.md-",
-    "dispatch_days.md-",
-    "tsp_drone.md-",
-    "truck_drone.md-",
+    *("adapters.md-gymnasium", "adapters.md-gymnax", "adapters.md-jaxmarl", "adapters.md-jumanji"),
+    *("compare_with_a_solver.md-pyvrp", "darp.md-", "dispatch.md-", "dispatch_days.md-", "replay.md-", "solve.md-"),
+    *("training.md-", "truck_drone.md-", "tsp_drone.md-", "vrpd_tw.md-"),
 )
-def test_examples_run(page, need, tmp_path, monkeypatch):
+def test_examples_run(page, need, registered_apart, tmp_path, monkeypatch):
     if need and importlib.util.find_spec(need) is None:
         pytest.skip(f"this example needs the extra '{need}'")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(registry, "_ENTRIES", {kind: dict(names) for kind, names in registry._ENTRIES.items()})
     module = types.ModuleType("example_of_the_docs")
     monkeypatch.setitem(sys.modules, module.__name__, module)
     wanted = ("needs", need) if need else ("", "")
     for block in (block for block in blocks(page) if block.language == "python" and block.marker == wanted):
         # Blank lines, so that a traceback names the line of the page.
         exec(compile("\n" * (block.line - 1) + block.text, str(page), "exec"), module.__dict__)
+
+
+def test_the_named_blocks_of_the_readme(capsys):
+    named = {block.marker[1]: block.text for block in blocks(ROOT / "README.md")}
+    exec(compile(named["simulator"], "README.md", "exec"), {})
+    assert capsys.readouterr().out.split("\n")[0] == "(1024, 1) (1024, 4, 128) (1024, 4, 22)"
+    assert (ROOT / shlex.split(named["main job"])[-1]).is_file()
+    assert "constraints.txt" in named["tests"] and (ROOT / "constraints.txt").is_file()
 
 
 def complete_environment() -> list[str]:
@@ -132,10 +124,9 @@ def test_the_complete_environment_is_short():
     assert len([line for line in lines if line.strip()]) < 80, "with its imports and its data"
 
 
-def test_the_toolbox_of_the_complete_environment_is_used(tmp_path, monkeypatch):
+def test_the_toolbox_of_the_complete_environment_is_used(registered_apart, tmp_path, monkeypatch):
     shown = [block.text for block in blocks(ROOT / "docs" / "environments.md") if block.language == "python"]
     (toolbox,) = (text for text in shown if "toolbox = Toolbox(" in text)
-    monkeypatch.setattr(registry, "_ENTRIES", {kind: dict(names) for kind, names in registry._ENTRIES.items()})
     module = types.ModuleType("corridor")
     monkeypatch.setitem(sys.modules, module.__name__, module)
     exec("\n".join([*complete_environment(), toolbox]), module.__dict__)

@@ -16,7 +16,6 @@ from benchmarks.quality import contest, darp, truck_drone
 from benchmarks.quality.__main__ import main
 from benchmarks.quality.contest import best_of, cell, gap
 from benchmarks.quality.darp import HEAD, Contest
-from jaxvrp import registry
 from jaxvrp.envs.darp.baselines.search import SearchActor
 from jaxvrp.io.command_line import UserError
 from jaxvrp.registry import players_of
@@ -152,13 +151,14 @@ def test_a_run_of_another_environment_is_refused(env, monkeypatch):
 
 
 @pytest.mark.slow
-def test_an_environment_without_a_file_shows_the_headlines_of_its_toolbox(table, tmp_path, monkeypatch, capsys):
+def test_an_environment_without_a_file_shows_the_headlines_of_its_toolbox(
+    table, registered_apart, tmp_path, monkeypatch, capsys
+):
     """The same programs as those of `table`, so the same figures."""
     (tmp_path / "small_trucks.py").write_text(
         f"import jaxvrp\n\ndef make():\n    return jaxvrp.make('truck_drone', **{SMALL | {'max_steps': 40}})\n\n"
         "jaxvrp.register('small_trucks', make)\n"
     )
-    monkeypatch.setattr(registry, "_ENTRIES", {kind: dict(names) for kind, names in registry._ENTRIES.items()})
     monkeypatch.syspath_prepend(tmp_path)
     main(["--env", "small_trucks:make", "--episodes", "32"])
     head, _, *players = capsys.readouterr().out.splitlines()

@@ -196,12 +196,11 @@ def reaching(reach):
 
 
 @pytest.fixture
-def own_kind(reaching, tmp_path, monkeypatch):
+def own_kind(reaching, registered_apart, tmp_path):
     """`reaching`, while it is registered with a toolbox that has nothing but a replay."""
     (tmp_path / "view").mkdir()
     (tmp_path / "view" / "reach.js").write_text(VIEW)
     (tmp_path / "view" / "reach.css").write_text(".goal { fill: rgb(1, 2, 3); }")
-    monkeypatch.setattr(registry, "_ENTRIES", {kind: dict(names) for kind, names in registry._ENTRIES.items()})
     check = object_with(steps=list_of(object_with(places=list_of(POINT, 2))))
     kind = jaxvrp.View(export_reach, lambda episode: check(episode, ""), tmp_path / "view" / "reach.js")
     jaxvrp.register("reach", type(reaching[0]), toolbox=jaxvrp.Toolbox(view=kind))
