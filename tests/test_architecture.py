@@ -32,12 +32,7 @@ LAYERS = (
     ("jaxvrp.card", "jaxvrp.players", "jaxvrp.problems", "jaxvrp.toolbox"),
     ("jaxvrp.registry", "jaxvrp.testing"),
     ("jaxvrp.randomized", "jaxvrp.notebook", "jaxvrp.policies", "jaxvrp.search"),
-    (
-        "jaxvrp.show.common",
-        "jaxvrp.show.reasons",
-        "jaxvrp.show.sheets",
-        "jaxvrp.show.story_format",
-    ),
+    ("jaxvrp.show.common", "jaxvrp.show.reasons", "jaxvrp.show.sheets", "jaxvrp.show.story_format"),
     ("jaxvrp.show.drawing",),
     ("jaxvrp.envs",),
     ("jaxvrp.envs.*.toolbox", "jaxvrp.envs.*.card", "jaxvrp.envs.*.players"),

@@ -42,17 +42,8 @@ def test_a_suite_that_is_none_is_one_line(text, says, tmp_path):
 
 
 def test_what_is_changed_takes_the_place_of_what_was_given():
-    given = [
-        "--config",
-        "main",
-        "--imitate_steps",
-        "40",
-        "--env.decide=events",
-        "--hidden_sizes",
-        "[8]",
-        "--imitate",
-        "greedy",
-    ]
+    words = "--config main --imitate_steps 40 --env.decide=events --hidden_sizes [8] --imitate greedy"
+    given = words.split()
     changed = ablation.replaced(given, ["--imitate", "null", "--imitate_steps", "0", "--env.decide", "steps"])
     kept = "--config main --hidden_sizes [8]"
     assert " ".join(changed) == f"{kept} --imitate null --imitate_steps 0 --env.decide steps"

@@ -73,15 +73,6 @@ def test_sets_of_truck_and_drone(tmp_path, capsys):
     assert "random_n4#1" not in capsys.readouterr().out
 
 
-def of_first_square(tmp_path, *words):
-    """The entry of a record for the first of the `squares`."""
-    record = tmp_path / "record.json"
-    words = [*words, "--env", "tsp_drone", "--instances", "random_n4", "--rows", "1", "--record", str(record)]
-    solving.main([*words, "--method", "greedy", "--seconds", "0.01"])
-    check.main([str(record)])
-    return json.loads(record.read_text())["records"][0]
-
-
 @pytest.mark.usefixtures("squares")
 @pytest.mark.parametrize(
     ("given", "rules", "best_known"),
@@ -93,7 +84,11 @@ def of_first_square(tmp_path, *words):
     ],
 )
 def test_costs_of_other_rules_are_not_compared(given, rules, best_known, tmp_path, capsys):
-    entry = of_first_square(tmp_path, *given)
+    record = tmp_path / "record.json"
+    words = ["--env", "tsp_drone", "--instances", "random_n4", "--rows", "1", "--record", str(record)]
+    solving.main([*given, *words, "--method", "greedy", "--seconds", "0.01"])
+    check.main([str(record)])
+    (entry,) = json.loads(record.read_text())["records"]
     assert (entry["rules"], entry["best_known"]) == (rules, best_known)
     assert ("mean" in capsys.readouterr().out) == (best_known is not None)
 

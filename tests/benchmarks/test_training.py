@@ -10,41 +10,21 @@ from benchmarks import training
 from train.algorithms import make_train
 from train.on_policy.config import PPOConfig
 
-TINY = {
-    "num_envs": 8,
-    "rollout_length": 4,
-    "chunk_length": 2,
-    "num_epochs": 1,
-    "num_minibatches": 2,
-    "hidden_sizes": (8,),
-    "recurrent_size": 4,
-}
-OPTIONS = [
-    word for key, value in TINY.items() for word in (f"--{key}", str(value).replace(",)", "]").replace("(", "["))
-]
+TINY = {"num_envs": 8, "rollout_length": 4, "chunk_length": 2, "num_epochs": 1, "num_minibatches": 2}
+TINY |= {"hidden_sizes": (8,), "recurrent_size": 4}
+WORDS = "--num_envs 8 --rollout_length 4 --chunk_length 2 --num_epochs 1 --num_minibatches 2 --hidden_sizes [8]"
+"""As typed."""
 
 
 @pytest.fixture(scope="module")
 def printed_and_written(tmp_path_factory):
     """One small row, through the command line."""
     out = tmp_path_factory.mktemp("training") / "a.json"
-    argv = [
-        *OPTIONS,
-        "--networks",
-        "mlp",
-        "--sizes",
-        "1,2,3",
-        "--log_interval",
-        "2",
-        "--repeats",
-        "3",
-        "--seconds",
-        "0.001",
-    ]
+    row = "--networks mlp --sizes 1,2,3 --log_interval 2 --repeats 3 --seconds 0.001 --recurrent_size 4"
     with pytest.MonkeyPatch.context() as patch:
         lines = []
         patch.setattr("builtins.print", lines.append)
-        training.main([*argv, "--out", str(out)])
+        training.main([*WORDS.split(), *row.split(), "--out", str(out)])
     return lines, json.loads(out.read_text())
 
 

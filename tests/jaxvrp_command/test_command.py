@@ -130,27 +130,24 @@ def test_every_word_starts_something():
     assert set(names.programs("train").values()) <= set(modules), "each program of `train` is a word"
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        ("trian", "unknown command 'trian'; did you mean 'train'; see jaxvrp --help"),
-        (
-            "walk",
-            "unknown command 'walk'; known: bench, evaluate, export, list, plan, play, plot, replay, solve, sweep, t",
-        ),
-        ("train mapo", "unknown algorithm 'mapo'; did you mean 'mappo'; see jaxvrp train --help"),
-        ("bench thruput", "unknown benchmark 'thruput'; did you mean 'throughput'; see jaxvrp bench --help"),
-        ("list polices", "unknown list 'polices'; did you mean 'policies'; see jaxvrp list --help"),
-        ("list --all", "unrecognized arguments: --all; see jaxvrp list --help"),
-        ("evaluate", "the following arguments are required: --run; see jaxvrp evaluate --help"),
-        ("train mappo num_envs 4", "unrecognized arguments: num_envs 4; see jaxvrp train mappo --help"),
-        ("train td3 --resume runs/none", "runs/none is no run folder"),
-    ],
-)
-def test_a_mistake_is_one_line(words, says, capsys):
+MISTAKES = {
+    "trian": "unknown command 'trian'; did you mean 'train'; see jaxvrp --help",
+    "walk": "unknown command 'walk'; known: bench, evaluate, export, list, plan, play, plot, replay, solve, sweep, t",
+    "train mapo": "unknown algorithm 'mapo'; did you mean 'mappo'; see jaxvrp train --help",
+    "bench thruput": "unknown benchmark 'thruput'; did you mean 'throughput'; see jaxvrp bench --help",
+    "list polices": "unknown list 'polices'; did you mean 'policies'; see jaxvrp list --help",
+    "list --all": "unrecognized arguments: --all; see jaxvrp list --help",
+    "evaluate": "the following arguments are required: --run; see jaxvrp evaluate --help",
+    "train mappo num_envs 4": "unrecognized arguments: num_envs 4; see jaxvrp train mappo --help",
+    "train td3 --resume runs/none": "runs/none is no run folder",
+}
+
+
+@pytest.mark.parametrize("words", MISTAKES)
+def test_a_mistake_is_one_line(words, capsys):
     assert run(*words.split()) == 2
     captured = capsys.readouterr()
-    assert captured.err.startswith(f"error: {says}") and captured.err.count("\n") == 1
+    assert captured.err.startswith(f"error: {MISTAKES[words]}") and captured.err.count("\n") == 1
     assert not captured.out
 
 

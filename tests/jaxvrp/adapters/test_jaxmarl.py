@@ -21,10 +21,6 @@ def to_jaxmarl():
     return to_jaxmarl
 
 
-def seen_size(env):
-    return jax.eval_shape(env.reset, jax.random.key(0))[1].global_observation.size
-
-
 @pytest.fixture(scope="module")
 def padded(to_jaxmarl, env):
     return to_jaxmarl(env, pad=True)
@@ -146,7 +142,8 @@ def test_the_manager_asks_for_masks_if_the_name_says_smax(to_jaxmarl, env):
     from jaxmarl.wrappers.baselines import CTRolloutManager, LogWrapper
 
     face = to_jaxmarl(env, pad=True, name="smax_truck_drone")
-    assert (face.name, face.num_allies, face.state_size) == ("smax_truck_drone", 3, seen_size(env))
+    size = jax.eval_shape(env.reset, jax.random.key(0))[1].global_observation.size
+    assert (face.name, face.num_allies, face.state_size) == ("smax_truck_drone", 3, size)
     manager = CTRolloutManager(LogWrapper(face), batch_size=2)
     plain = CTRolloutManager(LogWrapper(to_jaxmarl(env, pad=True)), batch_size=2)
     seen, state = manager.batch_reset(jax.random.PRNGKey(0))

@@ -289,12 +289,7 @@ def test_a_sequence_is_its_steps_one_by_one(encode):
 @pytest.mark.slow("critic", "as it is", "instance")
 @pytest.mark.parametrize(
     ("encode", "is_actor", "places"),
-    [
-        ("agent", False, PLACES),
-        ("agent", True, ()),
-        ("step", True, PLACES),
-        ("instance", True, PLACES),
-    ],
+    [("agent", False, PLACES), ("agent", True, ()), ("step", True, PLACES), ("instance", True, PLACES)],
     ids=["critic", "as it is", "step", "instance"],
 )
 def test_off_a_cpu_outputs_and_gradients_are_the_same(encode, is_actor, places, monkeypatch):

@@ -145,50 +145,33 @@ def test_rules_of_the_run_that_no_file_says_are_said(tmp_path):
     assert [file.env.allow_revisits for file in opened] == [False, False, True]
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (["--instance", "none.json"], "--instance none.json: No such file or directory; give another file"),
-        (
-            ["--instance", "island.json"],
-            "island.json: customers[3].known_from: TruckDroneBasic ignores it; play vrpd_tw",
-        ),
-        (
-            ["--instance", "town.json", "--env.num_drones", "3"],
-            "--env.num_drones: town.json says what it is; leave one",
-        ),
-        (["--instance", "town.json", "--env.num_drone", "3"], "'num_drone'; did you mean 'num_drones'"),
-        (
-            ["--instance", "town.json", "--plan", "plan.txt"],
-            "--plan plan.txt: the name must end in one of: .json, .csv",
-        ),
-        (["--instance", "town.json", "--plan", "town.json"], "--plan is 'town.json', which would take the place of"),
-        (
-            ["--instance", "town.json", "--plan", "no/plan.csv"],
-            "--plan no/plan.csv: there is no folder no; make it first",
-        ),
-        (["--instance", "town.json", "--render", "town.json"], "--render town.json: the name must end in one of: .gif"),
-        (
-            ["--instance", "town.json", "--actor", "greed"],
-            "--actor greed: there is no such player; did you mean 'greedy'",
-        ),
-        (["--instance", "town.json", "--episodes", "3"], "--episodes: there is one instance, that of --instance"),
-        (
-            ["--instance", "town.json", "--index", "1"],
-            "instance 1 is chosen, but town.json holds a single instance; leave the choice out",
-        ),
-        (["--plan", "plan.csv"], "--plan, --actor and --index are of the problem in a file; name it with --instance"),
-        (["--index", "1"], "--plan, --actor and --index are of the problem in a file; name it with --instance"),
-    ],
-)
-def test_a_mistake_is_one_line(words, says, run, town, tmp_path, monkeypatch):
+MISTAKES = {
+    "--instance none.json": "--instance none.json: No such file or directory; give another file",
+    "--instance island.json": "island.json: customers[3].known_from: TruckDroneBasic ignores it; play vrpd_tw",
+    "--instance town.json --env.num_drones 3": "--env.num_drones: town.json says what it is; leave one",
+    "--instance town.json --env.num_drone 3": "'num_drone'; did you mean 'num_drones'",
+    "--instance town.json --plan plan.txt": "--plan plan.txt: the name must end in one of: .json, .csv",
+    "--instance town.json --plan town.json": "--plan is 'town.json', which would take the place of",
+    "--instance town.json --plan no/plan.csv": "--plan no/plan.csv: there is no folder no; make it first",
+    "--instance town.json --render town.json": "--render town.json: the name must end in one of: .gif",
+    "--instance town.json --actor greed": "--actor greed: there is no such player; did you mean 'greedy'",
+    "--instance town.json --episodes 3": "--episodes: there is one instance, that of --instance",
+    "--instance town.json --index 1": "instance 1 is chosen, but town.json holds a single instance; "
+    "leave the choice out",
+    "--plan plan.csv": "--plan, --actor and --index are of the problem in a file; name it with --instance",
+    "--index 1": "--plan, --actor and --index are of the problem in a file; name it with --instance",
+}
+
+
+@pytest.mark.parametrize("words", MISTAKES)
+def test_a_mistake_is_one_line(words, run, town, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "town.json").write_bytes(town.read_bytes())
     (tmp_path / "island.json").write_bytes((MAPS / "island.json").read_bytes())
     (tmp_path / "near.json").write_text(json.dumps({**json.loads(town.read_text()), "reach": {"delivery": 1e-12}}))
     with pytest.raises(UserError) as error:
-        evaluate.main(["--run", str(run), *words])
-    assert says in str(error.value)
+        evaluate.main(["--run", str(run), *words.split()])
+    assert MISTAKES[words] in str(error.value)
     assert {path.name for path in tmp_path.iterdir()} == {"town.json", "island.json", "near.json"}
 
 

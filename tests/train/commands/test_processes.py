@@ -12,25 +12,9 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parents[3]
 
-KEYS = {
-    "env.name": "tests.toy_environments:Errands",
-    "network": "mlp",
-    "hidden_sizes": "[8]",
-    "num_envs": 8,
-    "rollout_length": 4,
-    "num_minibatches": 1,
-    "total_steps": 32 * 2000,
-    "log_interval": 1,
-    "eval_interval": 1000,
-    "save_interval": 1,
-    "eval_episodes": 2,
-    "logger": "[]",
-    "pictures": "false",
-}
-
-
-def words(keys):
-    return [word for key, value in keys.items() for word in (f"--{key}", str(value))]
+KEYS = "--env.name tests.toy_environments:Errands --network mlp --hidden_sizes [8] --num_envs 8 --rollout_length 4 "
+KEYS += f"--num_minibatches 1 --total_steps {32 * 2000} --log_interval 1 --eval_interval 1000 --save_interval 1 "
+KEYS += "--eval_episodes 2 --logger [] --pictures false"
 
 
 def begin(*given, number):
@@ -39,22 +23,22 @@ def begin(*given, number):
         free.bind(("localhost", 0))
         address = f"localhost:{free.getsockname()[1]}"
     env = {**os.environ, "JAX_NUM_CPU_DEVICES": "1"}
-    group = {"coordinator": address, "num_processes": number}
-    commands = [
-        [sys.executable, "-m", "train.mappo", *given, *words({**group, "process_id": place})] for place in range(number)
-    ]
+    group = ["--coordinator", address, "--num_processes", str(number)]
+    command = [sys.executable, "-m", "train.mappo", *given, *group, "--process_id"]
     pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
-    return [subprocess.Popen(command, cwd=ROOT, env=env, text=True, **pipes) for command in commands]
+    return [subprocess.Popen([*command, str(i)], cwd=ROOT, env=env, text=True, **pipes) for i in range(number)]
 
 
 def saved_updates(run):
     return [int(path.name) for path in (run / "checkpoints").glob("[0-9]*")]
 
 
-def wait_for_checkpoint(run):
-    deadline = time.time() + 300
+def begun(run, number):
+    """So many processes of a run that has saved a checkpoint."""
+    processes, deadline = begin("--run_dir", str(run), *KEYS.split(), number=number), time.time() + 300
     while not saved_updates(run) and time.time() < deadline:
         time.sleep(0.1)
+    return processes
 
 
 def ends(processes):
@@ -66,8 +50,7 @@ def ends(processes):
 @pytest.mark.parametrize("victim", [0, 2])
 def test_four_processes_stop_when_one_is_killed_and_go_on(tmp_path, victim):
     run = tmp_path / "run"
-    processes = begin("--run_dir", str(run), *words(KEYS), number=4)
-    wait_for_checkpoint(run)
+    processes = begun(run, 4)
     processes[victim].kill()
     status, errors = ends(processes)
     assert all(status), errors
@@ -83,8 +66,7 @@ def test_four_processes_stop_when_one_is_killed_and_go_on(tmp_path, victim):
 @pytest.mark.parametrize("place", [0, 1])
 def test_all_processes_stop_where_one_is_asked_to(tmp_path, place):
     run = tmp_path / "run"
-    processes = begin("--run_dir", str(run), *words(KEYS), number=2)
-    wait_for_checkpoint(run)
+    processes = begun(run, 2)
     processes[place].terminate()
     status, errors = ends(processes)
     assert status[0] == status[1] != 0

@@ -96,21 +96,18 @@ def test_the_resolved_configuration_has_every_parameter():
     assert config.env["num_drones"] == 3
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (
-            "--env.boards {boards}/one.npz --env.min_parts 2",
-            "min_parts is of generated boards; leave it out, or boards",
-        ),
-        ("--env.boards {boards}/none.npz", "cannot read '{boards}/none.npz': No such file or directory; give another"),
-        ("--env.boards none.pcb", "cannot read 'none.pcb': No such file or directory; give another file"),
-        ("--env.boards {boards}", "boards '{boards}' is neither .pcb, .nodes (Bookshelf) nor .npz"),
-        ("--env.boards [{boards}/one.npz,{boards}/none.nodes]", "cannot read '{boards}/none.nodes': No such file"),
-        ("--env.boards {boards}/one.npz --env.board_index 1", "board_index is 1, but there are 1 boards, from 0"),
-    ],
-)
-def test_a_mistake_is_one_line(words, says, boards, tmp_path):
+MISTAKES = {
+    "--env.boards {boards}/one.npz --env.min_parts 2": "min_parts is of generated boards; leave it out, or boards",
+    "--env.boards {boards}/none.npz": "cannot read '{boards}/none.npz': No such file or directory; give another",
+    "--env.boards none.pcb": "cannot read 'none.pcb': No such file or directory; give another file",
+    "--env.boards {boards}": "boards '{boards}' is neither .pcb, .nodes (Bookshelf) nor .npz",
+    "--env.boards [{boards}/one.npz,{boards}/none.nodes]": "cannot read '{boards}/none.nodes': No such file",
+    "--env.boards {boards}/one.npz --env.board_index 1": "board_index is 1, but there are 1 boards, from 0",
+}
+
+
+@pytest.mark.parametrize("words", MISTAKES)
+def test_a_mistake_is_one_line(words, boards, tmp_path):
     """On the command line, and in a file."""
     options = iter(words.format(boards=boards).removeprefix("--env.").replace(" --env.", " ").split())
     content = ", ".join(f"{name}: {value}" for name, value in zip(options, options, strict=True))
@@ -118,7 +115,7 @@ def test_a_mistake_is_one_line(words, says, boards, tmp_path):
     for given in (f"--env.name pcb {words.format(boards=boards)}", f"--config {tmp_path / 'given.yaml'}"):
         with pytest.raises(UserError) as mistake:
             parse(given)
-        assert says.format(boards=boards) in str(mistake.value)
+        assert MISTAKES[words].format(boards=boards) in str(mistake.value)
 
 
 GENERATED_BOARDS = "--env.num_boards 2 --env.min_parts 3"

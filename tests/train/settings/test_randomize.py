@@ -106,21 +106,9 @@ def test_its_folder_says_so_and_plays_any_environment(tmp_path):
         assert player.env.num_customers == changes.get("num_customers", 2)
 
 
-SIZES = [
-    "--env.name=darp",
-    "--env.num_nodes=4",
-    "--env.num_agents=2",
-    "--randomize.num_nodes=[4,8]",
-    "--randomize.num_agents=[1,3]",
-    "--num_envs=4",
-    "--num_devices=1",
-    "--rollout=episodes",
-    "--rollout_length=12",
-    "--total_steps=48",
-    "--num_epochs=1",
-    "--num_minibatches=1",
-    "--critic=local",
-]
+SIZES = "--env.name=darp --env.num_nodes=4 --env.num_agents=2 --num_envs=4 --num_devices=1 --rollout=episodes "
+SIZES += "--rollout_length=12 --total_steps=48 --num_epochs=1 --num_minibatches=1 --critic=local"
+SIZES = [*SIZES.split(), "--randomize.num_nodes=[4,8]", "--randomize.num_agents=[1,3]"]
 ATTENTION = ["--network=attention", "--attention_size=4", "--attention_heads=1"]
 
 

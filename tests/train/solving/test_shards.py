@@ -129,23 +129,23 @@ def test_a_broken_file_is_named_and_all_others_are_solved(days):
     assert "day0.npz" in shards.collect(days.parent / "plans")
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["nowhere/*.txt", "--out", "x"], "there is no file"),
-        (["--out", "x"], "there is no problem to solve"),
-        (["DAYS"], "many files take --out DIR"),
-        (["DAYS", "--out", "x", "--picture", "y.png"], "neither --picture nor --index"),
-        (["DAYS", "--out", "x", "--shard", "0/3"], "'0/3' is no shard; the third of sixteen is 3/16"),
-        (["DAYS/day0.npz", "--shard", "1/2"], "--shard is of many files"),
-        (["--collect", "nowhere"], "nowhere holds no manifest"),
-        (["--collect", "x", "--seed", "1"], "--collect takes a folder alone; leave out --seed"),
-    ],
-)
-def test_a_command_that_is_none_is_refused_in_one_line(days, words, message, monkeypatch):
+MISTAKES = {
+    "nowhere/*.txt --out x": "there is no file",
+    "--out x": "there is no problem to solve",
+    "DAYS": "many files take --out DIR",
+    "DAYS --out x --picture y.png": "neither --picture nor --index",
+    "DAYS --out x --shard 0/3": "'0/3' is no shard; the third of sixteen is 3/16",
+    "DAYS/day0.npz --shard 1/2": "--shard is of many files",
+    "--collect nowhere": "nowhere holds no manifest",
+    "--collect x --seed 1": "--collect takes a folder alone; leave out --seed",
+}
+
+
+@pytest.mark.parametrize("words", MISTAKES)
+def test_a_command_that_is_none_is_refused_in_one_line(days, words, monkeypatch):
     monkeypatch.chdir(days.parent)
-    with pytest.raises(UserError, match=message):
-        solve.main([word.replace("DAYS", "days") for word in words])
+    with pytest.raises(UserError, match=MISTAKES[words]):
+        solve.main(words.replace("DAYS", "days").split())
     assert not (days.parent / "x").exists() or not list((days.parent / "x").iterdir())
 
 
