@@ -13,7 +13,7 @@ import os
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -78,7 +78,9 @@ Schema = Mapping[str, ArrayField]
 
 def schema_of(schema: Schema, problem: object) -> Schema:
     """The fields that a problem has: all but the optional ones that are None in it."""
-    return {name: field for name, field in schema.items() if not field.optional or getattr(problem, name) is not None}
+    return {
+        name: field for name, field in schema.items() if not (field.optional and getattr(problem, name, None) is None)
+    }
 
 
 # --- checking -------------------------------------------------------------------------------------------------------
@@ -239,16 +241,87 @@ def _with_arrays(problem: Problem, arrays: dict[str, Any]) -> Problem:
 # --- files ----------------------------------------------------------------------------------------------------------
 
 
-def save_arrays(path: str | os.PathLike, file_format: str, schema: Schema, problem: object) -> None:
-    """Write a problem (NumPy or JAX), or a batch, as `.npz`; an exact round trip with `load_arrays`.
+@dataclasses.dataclass(frozen=True)
+class ArrayFiles(Generic[Problem]):
+    """The `.npz` files of one kind of problem: what `save` wrote, `load` reads exactly.
 
-    Complete, or not at all, whatever the ending of `path`. The name of the format is written as well.
-
-    Raises:
-        OSError: the file cannot be written.
+    Attributes:
+        format: its name is written into each file.
+        problem: what one is called in messages, as `"an instance"`.
+        package: whose `save` writes these files, as `"jaxvrp.envs.darp"`.
+        schema: of a problem.
+        build: makes the problem, of one array for each field; an `UnknownFormatError` says what else the file has.
+        check: raises a ValueError if a single problem is wrong.
     """
-    arrays: dict[str, Any] = {name: np.asarray(getattr(problem, name)) for name in schema_of(schema, problem)}
-    write_npz(path, {"format": np.array(file_format), **arrays})
+
+    format: str
+    problem: str
+    package: str
+    schema: Schema
+    build: Callable[..., Problem]
+    check: Callable[[Problem], None]
+
+    def save(self, path: str | os.PathLike, problem: Problem) -> None:
+        """Write a problem (NumPy or JAX), or a batch; complete or not at all, whatever the ending of `path`.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        arrays = {name: np.asarray(getattr(problem, name)) for name in schema_of(self.schema, problem)}
+        write_npz(path, {"format": np.array(self.format), **arrays})
+
+    def load(self, path: str | os.PathLike) -> Problem:
+        """Read what `save` wrote, as NumPy arrays, and check every problem in it.
+
+        Raises:
+            ValueError: the file is damaged, or something else; one line that names it, and the problem in a batch.
+            OSError: it cannot be read.
+        """
+        remedy = f"give a file that {self.package}.save wrote"
+        arrays = read_npz(path, remedy)
+        schema = {name: field for name, field in self.schema.items() if name in arrays or not field.optional}
+        is_of_format = str(arrays.pop("format", "")) == self.format
+        if not is_of_format or arrays.keys() != schema.keys():
+            found, kind = few(sorted(arrays)) or "nothing", DamagedFileError if is_of_format else UnknownFormatError
+            raise kind(f"{path} holds {found}, not {self.problem}; {remedy}")
+        try:
+            batch = _batch_of(schema, arrays)
+        except ValueError as error:
+            raise DamagedFileError(f"{path}: {error}; {remedy}") from None
+        for name, array in arrays.items():
+            if not array.dtype.isnative or array.dtype.itemsize > 8:  # JAX does not know such a dtype
+                arrays[name] = array.astype(STORED[schema[name].kind])
+        try:
+            problem = self.build(**arrays)
+        except UnknownFormatError as error:
+            raise UnknownFormatError(f"{path} {error}") from None
+        self._check_each(path, problem, batch)
+        return problem
+
+    def _check_each(self, path: str | os.PathLike, problem: Problem, batch: tuple[int, ...]) -> None:
+        for index in np.ndindex(batch):
+            try:
+                self.check(jax.tree.map(lambda leaf, index=index: leaf[index], problem))
+            except ValueError as error:
+                noun = self.problem.split()[-1]
+                where = f" ({noun} {', '.join(map(str, index))})" if index else ""
+                raise DamagedFileError(f"{path}{where}: {error}") from None
+
+
+def _batch_of(schema: Schema, arrays: Mapping[str, np.ndarray]) -> tuple[int, ...]:
+    """The leading axes of all arrays, which are those of the first; a ValueError if one, or a number, does not fit."""
+    first = next(iter(schema))
+    batch = arrays[first].shape[: arrays[first].ndim - len(schema[first].axes)]
+    if math.prod(batch) > MOST_PROBLEMS:
+        raise ValueError(f"{math.prod(batch)} problems; at most {MOST_PROBLEMS} are read from a file")
+    for name, field in schema.items():
+        array = arrays[name]
+        if array.ndim != len(batch) + len(field.axes) or array.shape[: len(batch)] != batch:
+            raise ValueError(f"{name} has shape {array.shape}, which does not fit {first}'s")
+        if array.dtype.kind not in FAMILY[field.kind]:
+            raise ValueError(f"{name} has dtype {array.dtype}")
+    check_numbers(schema, arrays)
+    return batch
 
 
 def write_npz(path: str | os.PathLike, arrays: Mapping[str, np.ndarray]) -> None:
@@ -264,71 +337,6 @@ def write_npz(path: str | os.PathLike, arrays: Mapping[str, np.ndarray]) -> None
             np.savez(file, allow_pickle=False, **arrays)
 
     write_whole(path, write)
-
-
-@dataclasses.dataclass(frozen=True)
-class FileWords:
-    """Words of messages about a file."""
-
-    content: str  # the expected content, as `"an instance"`
-    entry: str  # one problem of a batch, as `"instance"`
-    remedy: str  # ends messages, as `"give a file that jaxvrp.envs.darp.save wrote"`
-
-
-def load_arrays(
-    path: str | os.PathLike,
-    file_format: str,
-    schema: Schema,
-    build: Callable[..., Problem],
-    check: Callable[[Problem], None],
-    *,
-    batch_field: str,
-    words: FileWords,
-) -> Problem:
-    """Read what `save_arrays` wrote, as NumPy arrays, and check every problem in it.
-
-    `build` makes the problem, of one array for each field; `check` raises a ValueError if a single problem is wrong;
-    all fields must have the leading axes of `batch_field`.
-
-    Raises:
-        ValueError: the file is damaged, or something else; one line that names it, and the problem in a batch.
-        OSError: it cannot be read.
-    """
-    arrays = read_npz(path, words.remedy)
-    schema = {name: field for name, field in schema.items() if name in arrays or not field.optional}
-    is_of_format = str(arrays.pop("format", "")) == file_format
-    if not is_of_format or arrays.keys() != schema.keys():
-        found, kind = few(sorted(arrays)) or "nothing", DamagedFileError if is_of_format else UnknownFormatError
-        raise kind(f"{path} holds {found}, not {words.content}; {words.remedy}")
-    batch = arrays[batch_field].shape[: arrays[batch_field].ndim - len(schema[batch_field].axes)]
-    try:
-        _check_batch(schema, arrays, batch, batch_field)
-    except ValueError as error:
-        raise DamagedFileError(f"{path}: {error}; {words.remedy}") from None
-    for name, array in arrays.items():
-        if not array.dtype.isnative or array.dtype.itemsize > 8:  # JAX does not know such a dtype
-            arrays[name] = array.astype(STORED[schema[name].kind])
-    problem = build(**arrays)
-    for index in np.ndindex(batch):
-        try:
-            check(jax.tree.map(lambda leaf, index=index: leaf[index], problem))
-        except ValueError as error:
-            where = f" ({words.entry} {', '.join(map(str, index))})" if index else ""
-            raise DamagedFileError(f"{path}{where}: {error}") from None
-    return problem
-
-
-def _check_batch(schema: Schema, arrays: Mapping[str, np.ndarray], batch: tuple[int, ...], batch_field: str) -> None:
-    """Refuse, with a ValueError, too many problems, and leading axes or numbers that do not fit."""
-    if math.prod(batch) > MOST_PROBLEMS:
-        raise ValueError(f"{math.prod(batch)} problems; at most {MOST_PROBLEMS} are read from a file")
-    for name, field in schema.items():
-        array = arrays[name]
-        if array.ndim != len(batch) + len(field.axes) or array.shape[: len(batch)] != batch:
-            raise ValueError(f"{name} has shape {array.shape}, which does not fit {batch_field}'s")
-        if array.dtype.kind not in FAMILY[field.kind]:
-            raise ValueError(f"{name} has dtype {array.dtype}")
-    check_numbers(schema, arrays)
 
 
 def read_npz(path: str | os.PathLike, remedy: str, largest: int = LARGEST_ARRAYS) -> dict[str, np.ndarray]:

@@ -5,7 +5,6 @@ The problem of Murray & Raj (2020). Node 0 is the depot, the others are customer
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import jax
@@ -16,8 +15,6 @@ from numpy.typing import ArrayLike
 from jaxvrp.envs.truck_and_drone.instance import check_nodes
 from jaxvrp.io import arrays
 from jaxvrp.io.arrays import ArrayField, refuse_where
-
-FORMAT = "jaxvrp-flying_sidekicks-1"
 
 LATENESS = 1e-5
 """Share by which flights may exceed the endurance: sums of `float32` are rounded."""
@@ -82,10 +79,6 @@ SCHEMA: arrays.Schema = {
     **dict.fromkeys(OF_DRONES, ArrayField("drones")),
     **dict.fromkeys(MATRICES[1:], ArrayField("drones", ("nodes", "nodes"))),
 }
-
-WORDS = arrays.FileWords(
-    content="an instance", entry="instance", remedy="give a file that jaxvrp.envs.flying_sidekicks.save wrote"
-)
 
 
 def make_instance(
@@ -181,16 +174,12 @@ def trim(instance: Instance) -> Instance:
     return Instance(**cut)
 
 
-def save(path: str | os.PathLike, instance: Instance) -> None:
-    """Write an instance, or a batch, as `.npz`; an exact round trip with `load`. Complete, or not at all."""
-    arrays.save_arrays(path, FORMAT, SCHEMA, instance)
+FILES = arrays.ArrayFiles(
+    "jaxvrp-flying_sidekicks-1", "an instance", "jaxvrp.envs.flying_sidekicks", SCHEMA, Instance, check
+)
 
+save = FILES.save
+"""Write an instance, or a batch, as `.npz`: `save(path, instance)`; see `jaxvrp.io.arrays.ArrayFiles`."""
 
-def load(path: str | os.PathLike) -> Instance:
-    """Read what `save` wrote, as NumPy arrays.
-
-    Raises:
-        ValueError: the file is damaged, or something else; one line that names it and the remedy.
-        OSError: it cannot be read.
-    """
-    return arrays.load_arrays(path, FORMAT, SCHEMA, Instance, check, batch_field="exists", words=WORDS)
+load = FILES.load
+"""Read what `save` wrote, as NumPy arrays: `load(path)`; see `jaxvrp.io.arrays.ArrayFiles`."""

@@ -6,7 +6,6 @@ Node 0 is the depot, the others are customers. Times follow from coordinates, or
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
@@ -21,9 +20,6 @@ from jaxvrp.io.arrays import ArrayField, refuse_where, schema_of
 from jaxvrp.io.limits import LEAST
 from jaxvrp.io.problems.origin import origin_of
 from jaxvrp.io.problems.problem_files import UnknownFormatError
-
-FORMAT = "jaxvrp-tsp_drone-1"
-"""Of files of all kinds."""
 
 LATENESS = 1e-5
 """Share by which times may exceed limits: sums of `float32` are rounded."""
@@ -233,26 +229,15 @@ def stack(instances: Sequence[Kind]) -> Kind:
     return arrays.stack_arrays(instances[0].schema, instances)
 
 
-def save(path: str | os.PathLike, instance: Instance) -> None:
-    """Write an instance, or a batch, as `.npz`; an exact round trip with `load`. Complete, or not at all."""
-    arrays.save_arrays(path, FORMAT, instance.schema, instance)
-
-
-def load_of_kind(path: str | os.PathLike, kind: type[Kind], check: Callable[[Kind], None], package: str) -> Kind:
-    """Read what `save` wrote, as NumPy arrays; each problem is checked. Messages name the package that has `save`.
-
-    Raises:
-        ValueError: the file is damaged, or something else; one line that names it and the remedy.
-        OSError: it cannot be read.
-    """
+def files_of(kind: type[Kind], check: Callable[[Kind], None], package: str) -> arrays.ArrayFiles[Kind]:
+    """Files of problems of one kind; those of the other one, with or without time windows, are refused."""
     schema = NODES | {name: dataclasses.replace(field, optional=True) for name, field in WINDOWS.items()}
-    words = arrays.FileWords("an instance", "instance", f"give a file that {package}.save wrote")
 
     def build(**values: np.ndarray) -> Kind:
         has_windows, wanted = not values.keys().isdisjoint(WINDOWS), "demand" in kind.schema
         if has_windows != wanted:
             env = "tsp_drone" if wanted else "truck_drone_tours"
-            raise UnknownFormatError(f"{path} has {'no ' * wanted}time windows; make '{env}' to solve it")
+            raise UnknownFormatError(f"has {'no ' * wanted}time windows; make '{env}' to solve it")
         return kind(**values)
 
-    return arrays.load_arrays(path, FORMAT, schema, build, check, batch_field="exists", words=words)
+    return arrays.ArrayFiles("jaxvrp-tsp_drone-1", "an instance", package, schema, build, check)

@@ -13,15 +13,13 @@ from flax import struct
 from jaxvrp.io import arrays as arrays_module
 from jaxvrp.io.arrays import (
     ArrayField,
-    FileWords,
+    ArrayFiles,
     bytes_of,
     check_shapes,
     computed_arrays,
-    load_arrays,
     number_arrays,
     pad_arrays,
     refuse_where,
-    save_arrays,
     stack_arrays,
     stored_arrays,
 )
@@ -44,7 +42,7 @@ SCHEMA = {
     "speed": ArrayField(),
 }
 FORMAT = "errand-1"
-WORDS = FileWords(content="an errand", entry="errand", remedy="save one")
+REMEDY = "give a file that errands.save wrote"
 VALUES = {"place": [[1, 2], [3, 4.5]], "load": [1, 2], "open": [True], "speed": 1 / 3}
 
 
@@ -58,8 +56,8 @@ def check(problem):
     refuse_where(problem.load < 0, "load of stop {} is negative")
 
 
-def load(path):
-    return load_arrays(path, FORMAT, SCHEMA, Errand, check, batch_field="load", words=WORDS)
+FILES = ArrayFiles(FORMAT, "an errand", "errands", SCHEMA, Errand, check)
+save, load = FILES.save, FILES.load
 
 
 def assert_same(problem, other):
@@ -166,20 +164,20 @@ def test_saving_and_loading_is_exact(tmp_path):
     single = errand(place=np.random.default_rng(0).normal(size=(2, 2)))
     batch = stack_arrays(SCHEMA, [single, errand(load=[1, 1])])
     for problem in (single, batch, computed_arrays(SCHEMA, single)):
-        save_arrays(tmp_path / "errand.npz", FORMAT, SCHEMA, problem)
+        save(tmp_path / "errand.npz", problem)
         assert_same(load(tmp_path / "errand.npz"), jax.tree.map(np.asarray, problem))
     assert [path.name for path in tmp_path.iterdir()] == ["errand.npz"]
 
 
 def test_the_ending_of_the_name_is_kept(tmp_path):
-    save_arrays(tmp_path / "errand.data", FORMAT, SCHEMA, errand())
+    save(tmp_path / "errand.data", errand())
     assert [path.name for path in tmp_path.iterdir()] == ["errand.data"]
     assert_same(load(tmp_path / "errand.data"), errand())
 
 
 def test_a_failed_save_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
     path = tmp_path / "errand.npz"
-    save_arrays(path, FORMAT, SCHEMA, errand())
+    save(path, errand())
     before = path.read_bytes()
 
     def fail(file, **arrays):
@@ -188,7 +186,7 @@ def test_a_failed_save_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatc
 
     monkeypatch.setattr(np, "savez", fail)
     with pytest.raises(OSError, match="disk full"):
-        save_arrays(path, FORMAT, SCHEMA, errand(load=[9, 9]))
+        save(path, errand(load=[9, 9]))
     assert [found.name for found in tmp_path.iterdir()] == ["errand.npz"] and path.read_bytes() == before
 
 
@@ -200,9 +198,9 @@ def test_a_missing_file_stays_an_operating_system_error(tmp_path):
 @pytest.mark.parametrize("cut", [0, 1, 100, -200, -1])
 def test_a_truncated_file_is_refused(tmp_path, cut):
     path = tmp_path / "cut.npz"
-    save_arrays(path, FORMAT, SCHEMA, errand())
+    save(path, errand())
     path.write_bytes(path.read_bytes()[:cut])
-    with pytest.raises(ValueError, match=r"cut\.npz is no readable \.npz file .*; save one$"):
+    with pytest.raises(ValueError, match=rf"cut\.npz is no readable \.npz file .*; {REMEDY}$"):
         load(path)
 
 
@@ -230,7 +228,7 @@ def refused_with(path, damages, problem):
 
 def test_a_damaged_byte_is_refused_wherever_it_matters(tmp_path):
     path, problem = tmp_path / "damaged.npz", errand(place=np.random.default_rng(0).normal(size=(2, 2)))
-    save_arrays(path, FORMAT, SCHEMA, problem)
+    save(path, problem)
     content = path.read_bytes()
     # The last 200 bytes are the archive's directory.
     spots = {*range(0, len(content), 7), *range(len(content) - 200, len(content))}
@@ -261,7 +259,7 @@ LYING = {
     "10^30 rows": (npy((10**30, 2)), "place.npy declares float64 of shape (1000000000000000000000000000000, 2), "),
     "less than there is": (
         npy((1, 2)),
-        "place.npy declares float64 of shape (1, 2), 16 bytes, and holds 32); save one",
+        f"place.npy declares float64 of shape (1, 2), 16 bytes, and holds 32); {REMEDY}",
     ),
     "negative rows": (npy((-2, -2)), "place.npy declares float64 of shape (-2, -2), 32 bytes, and holds 32"),
     "texts of any length": (
@@ -278,13 +276,13 @@ LYING = {
 def test_a_declared_shape_is_not_believed(tmp_path, content, message):
     """Nothing of that size is made: a machine that would try it could not."""
     path = tmp_path / "lying.npz"
-    save_arrays(path, FORMAT, SCHEMA, errand())
+    save(path, errand())
     whole = {info.filename: zipfile.ZipFile(path).read(info) for info in zipfile.ZipFile(path).infolist()}
     with zipfile.ZipFile(path, "w") as archive:
         for name, member in (whole | {"place.npy": content}).items():
             archive.writestr(name, member)
     says = refusal(load, path)
-    assert says.startswith(str(path)) and message in says and says.endswith("; save one")
+    assert says.startswith(str(path)) and message in says and says.endswith(f"; {REMEDY}")
 
 
 def test_arrays_are_refused_by_their_headers_before_they_are_read(tmp_path, monkeypatch):
@@ -295,7 +293,7 @@ def test_arrays_are_refused_by_their_headers_before_they_are_read(tmp_path, monk
         for _ in range(2**10):
             member.write(bytes(2**20))
     monkeypatch.setattr(np, "load", None)  # would be called
-    says = r"large\.npz is no readable .* \(its arrays take 1.07 GB, and up to 67.1 MB are read\); save one$"
+    says = rf"large\.npz is no readable .* \(its arrays take 1.07 GB, and up to 67.1 MB are read\); {REMEDY}$"
     with pytest.raises(ValueError, match=says):
         load(path)
     with path.open("r+b") as file:
@@ -308,26 +306,26 @@ def test_more_arrays_or_problems_than_are_read_are_refused(tmp_path, monkeypatch
     with zipfile.ZipFile(tmp_path / "many.npz", "w") as archive:
         for number in range(1_001):
             archive.writestr(f"{number}.npy", b"")
-    with pytest.raises(ValueError, match=r"many\.npz is no readable .* \(it holds more than 1000 arrays\); save one$"):
+    with pytest.raises(ValueError, match=rf"many\.npz is no readable .* \(it holds more than 1000 arrays\); {REMEDY}$"):
         load(tmp_path / "many.npz")
     monkeypatch.setattr(arrays_module, "MOST_PROBLEMS", 2)
-    save_arrays(tmp_path / "batch.npz", FORMAT, SCHEMA, stack_arrays(SCHEMA, [errand()] * 3))
-    with pytest.raises(ValueError, match=r"batch\.npz: 3 problems; at most 2 are read from a file; save one$"):
+    save(tmp_path / "batch.npz", stack_arrays(SCHEMA, [errand()] * 3))
+    with pytest.raises(ValueError, match=rf"batch\.npz: 3 problems; at most 2 are read from a file; {REMEDY}$"):
         load(tmp_path / "batch.npz")
 
 
 STORED = {name: np.asarray(value) for name, value in dataclasses.asdict(errand()).items()} | {"format": FORMAT}
 FOREIGN = {
-    "another format": ({"format": "errand-0"}, "holds load, open, place, speed, not an errand; save one"),
-    "no format": ({"format": None}, "not an errand; save one"),
-    "a missing field": ({"speed": None}, "holds load, open, place, not an errand; save one"),
-    "a surplus field": ({"name": np.ones(3)}, "not an errand; save one"),
+    "another format": ({"format": "errand-0"}, f"holds load, open, place, speed, not an errand; {REMEDY}"),
+    "no format": ({"format": None}, f"not an errand; {REMEDY}"),
+    "a missing field": ({"speed": None}, f"holds load, open, place, not an errand; {REMEDY}"),
+    "a surplus field": ({"name": np.ones(3)}, f"not an errand; {REMEDY}"),
     "objects": ({"place": np.array([None])}, "is no readable .npz file"),
-    "another batch": ({"place": np.zeros((3, 2, 2))}, "place has shape (3, 2, 2), which does not fit load's; save one"),
-    "another rank": ({"load": np.zeros((), np.int32)}, "load has shape (), which does not fit load's"),
+    "another batch": ({"place": np.zeros((3, 2, 2))}, f"load has shape (2,), which does not fit place's; {REMEDY}"),
+    "another rank": ({"load": np.zeros((), np.int32)}, "load has shape (), which does not fit place's"),
     "another length": ({"place": np.zeros((3, 2))}, "place has shape (3, 2); it needs (2, 2)"),
-    "whole numbers for a float": ({"place": np.zeros((2, 2), np.int64)}, "place has dtype int64; save one"),
-    "numbers for flags": ({"open": np.ones(1)}, "open has dtype float64; save one"),
+    "whole numbers for a float": ({"place": np.zeros((2, 2), np.int64)}, f"place has dtype int64; {REMEDY}"),
+    "numbers for flags": ({"open": np.ones(1)}, f"open has dtype float64; {REMEDY}"),
     "whole numbers beyond int32": (
         {"load": np.array([1, 2**40])},
         "load holds 1.09951e+12; numbers must be below 2.147",
@@ -336,12 +334,12 @@ FOREIGN = {
         {"place": np.full((2, 2), -1e308)},
         "place holds -1e+308; numbers must be below 1e+12 in",
     ),
-    "spans of time for whole numbers": ({"load": np.ones(2, "m8[s]")}, "load has dtype timedelta64[s]; save one"),
-    "complex numbers": ({"place": np.ones((2, 2), complex)}, "place has dtype complex128; save one"),
-    "dates": ({"place": np.zeros((2, 2), "M8[D]")}, "place has dtype datetime64[D]; save one"),
-    "texts": ({"place": np.full((2, 2), "1.5")}, "place has dtype <U3; save one"),
-    "records": ({"load": np.zeros(2, "i4,i4")}, "load has dtype [('f0', '<i4'), ('f1', '<i4')]; save one"),
-    "letters": ({"load": np.array(["a", "b"])}, "load has dtype <U1; save one"),
+    "spans of time for whole numbers": ({"load": np.ones(2, "m8[s]")}, f"load has dtype timedelta64[s]; {REMEDY}"),
+    "complex numbers": ({"place": np.ones((2, 2), complex)}, f"place has dtype complex128; {REMEDY}"),
+    "dates": ({"place": np.zeros((2, 2), "M8[D]")}, f"place has dtype datetime64[D]; {REMEDY}"),
+    "texts": ({"place": np.full((2, 2), "1.5")}, f"place has dtype <U3; {REMEDY}"),
+    "records": ({"load": np.zeros(2, "i4,i4")}, f"load has dtype [('f0', '<i4'), ('f1', '<i4')]; {REMEDY}"),
+    "letters": ({"load": np.array(["a", "b"])}, f"load has dtype <U1; {REMEDY}"),
     "a wrong entry": ({"load": np.array([1, -1])}, "load of stop 1 is negative"),
 }
 
@@ -380,7 +378,7 @@ def test_what_was_not_checked_is_not_converted_to_nonsense(changes, message):
 def test_a_wrong_problem_in_a_batch_is_named(tmp_path):
     batch = jax.tree.map(lambda *leaves: np.stack(leaves), *[stack_arrays(SCHEMA, [errand(), errand()])] * 3)
     batch.load[2, 1, 0] = -4
-    save_arrays(tmp_path / "batch.npz", FORMAT, SCHEMA, batch)
+    save(tmp_path / "batch.npz", batch)
     with pytest.raises(ValueError, match=r"batch\.npz \(errand 2, 1\): load of stop 0 is negative$"):
         load(tmp_path / "batch.npz")
 

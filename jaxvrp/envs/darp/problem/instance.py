@@ -5,7 +5,6 @@ Nodes are interleaved: 0 is the depot, odd indices are pickups, the pickup at i 
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -22,8 +21,6 @@ from jaxvrp.io.arrays import ArrayField, refuse_where
 from jaxvrp.io.limits import LEAST
 from jaxvrp.io.problems.origin import origin_of
 from jaxvrp.rows import rows_at
-
-FORMAT = "jaxvrp-darp-1"
 
 
 class Instance(struct.PyTreeNode):
@@ -88,8 +85,6 @@ SCHEMA: arrays.Schema = {
     "travel_distance": ArrayField("nodes", ("nodes",), padding="first row", optional=True),
 }
 """Padded nodes lie at the depot, with demand 0 and without deadline."""
-
-WORDS = arrays.FileWords(content="an instance", entry="instance", remedy="give a file that jaxvrp.envs.darp.save wrote")
 
 
 def make_instance(
@@ -346,11 +341,10 @@ def as_counted(time: jax.Array, is_rounded: jax.Array) -> jax.Array:
     return jnp.where(is_rounded, jnp.round(time), time)
 
 
-def save(path: str | os.PathLike, instance: Instance) -> None:
-    """Write an instance, or a batch, as `.npz`; an exact round trip with `load`. Complete, or not at all."""
-    arrays.save_arrays(path, FORMAT, SCHEMA, instance)
+FILES = arrays.ArrayFiles("jaxvrp-darp-1", "an instance", "jaxvrp.envs.darp", SCHEMA, Instance, check)
 
+save = FILES.save
+"""Write an instance, or a batch, as `.npz`: `save(path, instance)`; see `jaxvrp.io.arrays.ArrayFiles`."""
 
-def load(path: str | os.PathLike) -> Instance:
-    """Read what `save` wrote, as NumPy arrays; a damaged file, or something else, is a ValueError of one line."""
-    return arrays.load_arrays(path, FORMAT, SCHEMA, Instance, check, batch_field="demand", words=WORDS)
+load = FILES.load
+"""Read what `save` wrote, as NumPy arrays: `load(path)`; see `jaxvrp.io.arrays.ArrayFiles`."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -17,23 +16,19 @@ from numpy.typing import ArrayLike
 from jaxvrp.geography.streets import check_streets, closed_streets
 from jaxvrp.io.arrays import (
     ArrayField,
-    FileWords,
+    ArrayFiles,
     Schema,
     check_shapes,
     computed_arrays,
-    load_arrays,
     number_arrays,
     pad_arrays,
     refuse_where,
-    save_arrays,
     stack_arrays,
     stored_arrays,
 )
 from jaxvrp.io.arrays import from_origin as move_arrays
 from jaxvrp.io.limits import LEAST
 from jaxvrp.io.problems.origin import FAR_IN_TIME, origin_of
-
-FORMAT = "jaxvrp-dispatch-1"
 
 MINUTES_PER_HOUR = 60.0
 
@@ -214,8 +209,6 @@ DEFAULTS: dict[str, Any] = {
 
 ONE_FOR_ALL = (*DEFAULTS, "speed", "loading_time", "home_by")
 """What may be given once for all requests or vehicles."""
-
-WORDS = FileWords(content="a day", entry="day", remedy="give a file that jaxvrp.envs.dispatch.save wrote")
 
 
 def make_instance(
@@ -550,16 +543,10 @@ def stack(instances: Sequence[Instance]) -> Instance:
     return stack_arrays(SCHEMA, instances)
 
 
-def save(path: str | os.PathLike, instance: Instance) -> None:
-    """Write a day, or a batch, as `.npz`; an exact round trip with `load`. Complete, or not at all."""
-    save_arrays(path, FORMAT, SCHEMA, instance)
+FILES = ArrayFiles("jaxvrp-dispatch-1", "a day", "jaxvrp.envs.dispatch", SCHEMA, Instance, check)
 
+save = FILES.save
+"""Write a day, or a batch, as `.npz`: `save(path, day)`; see `jaxvrp.io.arrays.ArrayFiles`."""
 
-def load(path: str | os.PathLike) -> Instance:
-    """Read what `save` wrote, as NumPy arrays.
-
-    Raises:
-        ValueError: the file is damaged, or something else; one line that names it and the remedy.
-        OSError: it cannot be read.
-    """
-    return load_arrays(path, FORMAT, SCHEMA, Instance, check, batch_field="load", words=WORDS)
+load = FILES.load
+"""Read what `save` wrote, as NumPy arrays: `load(path)`; see `jaxvrp.io.arrays.ArrayFiles`."""

@@ -6,7 +6,6 @@ Millimetres, origin in the outline's corner, y points down; orientations are qua
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,21 +17,17 @@ from numpy.typing import ArrayLike
 
 from jaxvrp.io.arrays import (
     ArrayField,
-    FileWords,
+    ArrayFiles,
     Schema,
     check_shapes,
     computed_arrays,
-    load_arrays,
     number_arrays,
     pad_arrays,
     refuse_where,
-    save_arrays,
     stack_arrays,
     stored_arrays,
 )
 from jaxvrp.io.limits import LEAST
-
-FORMAT = "jaxvrp-pcb-1"
 
 MOST = {"components": 10_000, "pins": 10_000}
 """Tables hold a number for each pair of them."""
@@ -94,7 +89,6 @@ class Board(struct.PyTreeNode):
 
 
 SCHEMA: Schema = {field.name: field.metadata["array"] for field in dataclasses.fields(Board)}
-WORDS = FileWords(content=f"the format {FORMAT}", entry="board", remedy="give a file that jaxvrp.envs.pcb.save wrote")
 
 
 def make_board(
@@ -234,16 +228,10 @@ def stack(boards: Sequence[Board]) -> Board:
     return stack_arrays(SCHEMA, boards)
 
 
-def save(path: str | os.PathLike, board: Board) -> None:
-    """Write a board, or a batch, as `.npz`; an exact round trip with `load`. Complete, or not at all."""
-    save_arrays(path, FORMAT, SCHEMA, board)
+FILES = ArrayFiles("jaxvrp-pcb-1", "a board", "jaxvrp.envs.pcb", SCHEMA, Board, check)
 
+save = FILES.save
+"""Write a board, or a batch, as `.npz`: `save(path, board)`; see `jaxvrp.io.arrays.ArrayFiles`."""
 
-def load(path: str | os.PathLike) -> Board:
-    """Read what `save` wrote, as NumPy arrays.
-
-    Raises:
-        ValueError: the file is damaged, or something else; one line that names it and the remedy.
-        OSError: it cannot be read.
-    """
-    return load_arrays(path, FORMAT, SCHEMA, Board, check, batch_field="outline", words=WORDS)
+load = FILES.load
+"""Read what `save` wrote, as NumPy arrays: `load(path)`; see `jaxvrp.io.arrays.ArrayFiles`."""

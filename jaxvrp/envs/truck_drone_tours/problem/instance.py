@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxvrp.envs.truck_and_drone import instance as shared
-from jaxvrp.envs.truck_and_drone.instance import LATENESS, NODES, WINDOWS, checked, load_of_kind, make_of_kind
+from jaxvrp.envs.truck_and_drone.instance import LATENESS, NODES, WINDOWS, checked, files_of, make_of_kind
 from jaxvrp.io import arrays
 from jaxvrp.io.arrays import refuse_where
 
@@ -114,11 +113,10 @@ def _check_reach(instance: Instance) -> None:
     refuse_where(customers & late, "node {} cannot be reached within its window, or the depot from there; widen it")
 
 
-def load(path: str | os.PathLike) -> Instance:
-    """Read what `save` wrote, as NumPy arrays.
+FILES = files_of(Instance, check, "jaxvrp.envs.truck_drone_tours")
 
-    Raises:
-        ValueError: the file is damaged, or something else; one line that names it and the remedy.
-        OSError: it cannot be read.
-    """
-    return load_of_kind(path, Instance, check, "jaxvrp.envs.truck_drone_tours")
+save = FILES.save
+"""Write an instance, or a batch, as `.npz`: `save(path, instance)`; see `jaxvrp.io.arrays.ArrayFiles`."""
+
+load = FILES.load
+"""Read what `save` wrote, as NumPy arrays: `load(path)`; see `jaxvrp.io.arrays.ArrayFiles`."""

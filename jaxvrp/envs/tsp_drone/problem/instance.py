@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jaxvrp.envs.truck_and_drone.instance import Instance, checked, load_of_kind, make_of_kind
+from jaxvrp.envs.truck_and_drone.instance import Instance, checked, files_of, make_of_kind
 
 
 def make_instance(
@@ -45,11 +43,10 @@ def check(instance: Instance) -> None:
     checked(instance)
 
 
-def load(path: str | os.PathLike) -> Instance:
-    """Read what `save` wrote, as NumPy arrays.
+FILES = files_of(Instance, check, "jaxvrp.envs.tsp_drone")
 
-    Raises:
-        ValueError: the file is damaged, or something else; one line that names it and the remedy.
-        OSError: it cannot be read.
-    """
-    return load_of_kind(path, Instance, check, "jaxvrp.envs.tsp_drone")
+save = FILES.save
+"""Write an instance, or a batch, as `.npz`: `save(path, instance)`; see `jaxvrp.io.arrays.ArrayFiles`."""
+
+load = FILES.load
+"""Read what `save` wrote, as NumPy arrays: `load(path)`; see `jaxvrp.io.arrays.ArrayFiles`."""

@@ -204,11 +204,11 @@ def test_saving_and_loading_is_exact(tmp_path, exact, make, assert_same):
 
 
 FOREIGN = {
-    "another format": ({"format": np.array("jaxvrp-pcb-0")}, "not the format jaxvrp-pcb-1; give a file that"),
-    "no format": ({"format": None}, "not the format jaxvrp-pcb-1; give a file that"),
-    "a missing field": ({"side": None}, "not the format jaxvrp-pcb-1; give a file that"),
-    "a surplus field": ({"speed": np.ones(3)}, "not the format jaxvrp-pcb-1; give a file that"),
-    "nothing": (None, "holds nothing, not the format"),
+    "another format": ({"format": np.array("jaxvrp-pcb-0")}, "not a board; give a file that"),
+    "no format": ({"format": None}, "not a board; give a file that"),
+    "a missing field": ({"side": None}, "not a board; give a file that"),
+    "a surplus field": ({"speed": np.ones(3)}, "not a board; give a file that"),
+    "nothing": (None, "holds nothing, not a board"),
     "objects": ({"size": np.array([None])}, "is no readable .npz file"),
     "another batch": ({"size": np.zeros((2, 3, 2))}, "size has shape .* give a file that"),
     "another length": ({"side": np.zeros(4, np.int32)}, r"side has shape \(4,\); it needs \(3,\)"),
