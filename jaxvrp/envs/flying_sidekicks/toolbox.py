@@ -6,7 +6,4 @@ from jaxvrp.envs.flying_sidekicks.plan import PROBLEMS
 from jaxvrp.envs.flying_sidekicks.shown.story import story_of
 from jaxvrp.toolbox import Toolbox
 
-TOOLBOX = Toolbox(
-    story=story_of,
-    problems=PROBLEMS,
-)
+TOOLBOX = Toolbox(story=story_of, problems=PROBLEMS)

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from jaxvrp.envs.truck_and_drone.shown import notebook
+from jaxvrp.envs.truck_and_drone.shown.notebook import draw_state
 from jaxvrp.envs.tsp_drone.plan import PROBLEMS
 from jaxvrp.envs.tsp_drone.shown.story import story_of
 from jaxvrp.toolbox import Toolbox
 
-TOOLBOX = Toolbox(
-    story=story_of,
-    problems=PROBLEMS,
-    still=notebook.draw_state,
-)
+TOOLBOX = Toolbox(story=story_of, problems=PROBLEMS, still=draw_state)
