@@ -11,9 +11,9 @@ import numpy as np
 
 from jaxvrp.environment import Environment
 from jaxvrp.episodes import Episode
-from jaxvrp.show.reasons import Cause, Groups, Reasons, grouped
+from jaxvrp.show.reasons import Cause, Reasons, grouped
 from jaxvrp.show.story_format import to_json_values
-from jaxvrp.spaces import ByRole, Discrete, agent_names
+from jaxvrp.spaces import Discrete, agent_names
 from jaxvrp.story import Story, Why
 
 FORMAT, VERSION = "jaxvrp-episode", 2
@@ -132,23 +132,13 @@ def whys_of(
     """By role, for each state of a `whole` episode and each agent that is there, why actions are masked, in words."""
     causes = causes_of(reasons, episode) if causes is None else causes
     masks, rows = episode.timesteps.action_mask, present_rows(episode.env, episode.timesteps.valid)
-    whys = [_why(reasons, causes, masks, step, rows) for step in range(len(episode.timesteps.terminated))]
-    return {
-        role: tuple(tuple(tuple((text, tuple(each)) for text, each in agent) for agent in why[role]) for why in whys)
-        for role in causes
-    }
 
-
-def _why(
-    reasons: Reasons, causes: Mapping[str, Cause], masks: ByRole, step: int, rows: Mapping[str, np.ndarray]
-) -> dict[str, list[Groups]]:
-    """By role the reasons of each agent at a step."""
-
-    def of_agent(role: str, row: int) -> Groups:
+    def of_agent(role: str, step: int, row: int) -> Why:
         cause = jax.tree.map(lambda leaf: leaf[step, row], causes[role])
         return grouped(cause, np.asarray(masks[role])[step, row], reasons)
 
-    return {role: [of_agent(role, row) for row in rows[role]] for role in causes}
+    steps = range(len(episode.timesteps.terminated))
+    return {role: tuple(tuple(of_agent(role, step, row) for row in rows[role]) for step in steps) for role in causes}
 
 
 def present_rows(env: Environment, valid: Mapping[str, Any]) -> dict[str, np.ndarray]:

@@ -13,12 +13,10 @@ import numpy as np
 from flax import struct
 
 from jaxvrp.io.messages import number
+from jaxvrp.story import Why
 
 ALLOWED = 0
 """The kind of a cause where there is none: the action is allowed."""
-
-Groups = list[list[Any]]
-"""Of one agent: `[text, [actions]]` for each reason that forbids some of its actions, by the first of them."""
 
 
 class Kind(enum.IntEnum):
@@ -62,19 +60,22 @@ def _numbers(amount: float, other: int) -> dict[str, object]:
 class Reasons:
     """Why the actions of an environment are masked."""
 
-    words: Sequence[str]  # by kind, with names in braces to be filled in; the first, of `ALLOWED`, is not read
+    kinds: type[Kind]  # with names in braces in their words
     explain: Callable[[Any], Mapping[str, Cause]]  # `state -> {role: Cause}`, from the rules; traceable
-    fill: Callable[[float, int], Mapping[str, object]] = _numbers  # `(amount, other)` -> what names stand for
+    fill: Callable[[float, int], Mapping[str, object]] = _numbers  # `(amount, other)` -> what these names stand for
+
+    def text(self, kind: int, amount: float, other: int) -> str:
+        """The words for one cause."""
+        return list(self.kinds)[kind].words.format_map(self.fill(amount, other))
 
 
-def grouped(cause: Cause, allowed: np.ndarray, reasons: Reasons) -> Groups:
-    """The reasons of one agent, each with the actions that it forbids; an action without a cause is left out.
+def grouped(cause: Cause, allowed: np.ndarray, reasons: Reasons) -> Why:
+    """The reasons of one agent, by the first action that each forbids; an action without a cause is left out.
 
     `cause` has NumPy leaves `[actions]`, and `allowed` is the mask, `bool[actions]`.
     """
     actions: dict[str, list[int]] = {}
     for action in np.flatnonzero(~allowed & (cause.kind != ALLOWED)).tolist():
-        filled = reasons.fill(float(cause.amount[action]), int(cause.other[action]))
-        text = reasons.words[int(cause.kind[action])].format_map(filled)
+        text = reasons.text(*(of[action].item() for of in (cause.kind, cause.amount, cause.other)))
         actions.setdefault(text, []).append(action)
-    return [[text, group] for text, group in actions.items()]
+    return tuple((text, tuple(group)) for text, group in actions.items())

@@ -16,6 +16,7 @@ from jaxvrp.actor import RandomActor
 from jaxvrp.envs import darp, truck_drone, tsp_drone
 from jaxvrp.envs.darp.problem.instance import as_float32
 from jaxvrp.envs.darp.shown import reasons as darp_reasons
+from jaxvrp.envs.darp.shown.reasons import Why as DarpWhy
 from jaxvrp.envs.dispatch.shown import reasons as dispatch_reasons
 from jaxvrp.envs.dispatch.shown.reasons import Why
 from jaxvrp.envs.pcb.shown.replay import move_outcome
@@ -23,6 +24,7 @@ from jaxvrp.envs.truck_and_drone.instance import as_float32 as tsp_as_float32
 from jaxvrp.envs.truck_drone.problem.naming import naming_of
 from jaxvrp.envs.truck_drone.scenarios import TruckDroneBasic
 from jaxvrp.envs.truck_drone.shown import reasons as truck_reasons
+from jaxvrp.envs.truck_drone.shown.reasons import Why as TruckWhy
 from jaxvrp.envs.tsp_drone.shown import reasons as tsp_reasons
 from jaxvrp.envs.tsp_drone.shown.reasons import Why as TspWhy
 from jaxvrp.episodes import from_states, record_episode
@@ -86,17 +88,17 @@ def replayed(reference, states, actions):
             return
 
 
-def of_truck_and_drones(reference, causes, reasons, at):
+def of_truck_and_drones(reference, causes, at):
     """Compare one step: why each RECOVER, RETURN and DELIVER is masked, by the state of the reference."""
-    words, reach = reasons.words, float(reference.recovery_threshold)
+    reach = float(reference.recovery_threshold)
     truck, drone = (jax.tree.map(lambda leaf: leaf[at], causes[role]) for role in ("truck", "drone"))
     gap = np.linalg.norm(np.float64(reference.drone_position) - reference.truck_position, axis=1)
     for index in range(reference.num_drones):
         status, carried = reference.status[index], reference.carrying[index]
         recover = reference.recover + index
-        if truck.kind[0, recover] == truck_reasons.TOO_FAR:
+        if truck.kind[0, recover] == TruckWhy.TOO_FAR:
             assert truck.amount[0, recover] == pytest.approx(gap[index] - reach, abs=1e-6)
-        given = {words[kind] for kind in drone.kind[index, 1:].tolist()}
+        given = {TruckWhy(kind).words for kind in drone.kind[index, 1:].tolist()}
         if status == CRASHED:
             assert given == {"has crashed"}
             continue
@@ -105,39 +107,37 @@ def of_truck_and_drones(reference, causes, reasons, at):
             continue
         for customer in range(reference.num_customers):
             kind, amount = drone.kind[index, 2 + customer], drone.amount[index, 2 + customer]
-            if kind == truck_reasons.SERVED:
+            if kind == TruckWhy.SERVED:
                 assert reference.served[customer] and amount == reference.arrival_step[customer]
-            elif kind == truck_reasons.UNKNOWN:
+            elif kind == TruckWhy.UNKNOWN:
                 assert amount == reference.known_from[customer] > at
-            elif kind == truck_reasons.CARRIES:
+            elif kind == TruckWhy.CARRIES:
                 assert carried not in (NOBODY, customer) and drone.other[index, 2 + customer] == carried
-            elif kind == truck_reasons.LOADED_AT_TRUCK:
+            elif kind == TruckWhy.LOADED_AT_TRUCK:
                 assert carried == NOBODY and amount == pytest.approx(gap[index] - reach, abs=1e-6) and amount > 0
 
 
 def test_truck_and_drones_by_the_reference(deliveries):
     env, states, actions, _ = deliveries
-    reasons = truck_reasons.reasons_of(env, NAMES)
-    causes = explained(env, states, reasons)
-    assert kinds_of(causes) >= {truck_reasons.IN_THE_AIR, truck_reasons.BOARDED, truck_reasons.TOO_FAR}
-    assert kinds_of(causes) >= {truck_reasons.ON_BOARD, truck_reasons.SERVED, truck_reasons.CARRIES}
+    causes = explained(env, states, truck_reasons.reasons_of(env, NAMES))
+    assert kinds_of(causes) >= {TruckWhy.IN_THE_AIR, TruckWhy.BOARDED, TruckWhy.TOO_FAR}
+    assert kinds_of(causes) >= {TruckWhy.ON_BOARD, TruckWhy.SERVED, TruckWhy.CARRIES}
     parameters = {name: float(getattr(env, name)) for name in NumpyTruckDrone.defaults}
     reference = NumpyTruckDrone(2, 3, 4, 40, **parameters)
     for at, now in replayed(reference, states, actions):
-        of_truck_and_drones(now, causes, reasons, at)
+        of_truck_and_drones(now, causes, at)
 
 
 @pytest.mark.slow
 def test_time_windows_and_loading_by_the_reference():
     env, states, actions = dispatched()
-    reasons = truck_reasons.reasons_of(env, NAMES)
-    causes = explained(env, states, reasons)
-    assert kinds_of(causes) >= {truck_reasons.UNKNOWN, truck_reasons.CARRIES, truck_reasons.LOADED_AT_TRUCK}
+    causes = explained(env, states, truck_reasons.reasons_of(env, NAMES))
+    assert kinds_of(causes) >= {TruckWhy.UNKNOWN, TruckWhy.CARRIES, TruckWhy.LOADED_AT_TRUCK}
     parameters = {name: float(getattr(env, name)) for name in NumpyVrpdTw.defaults}
     for index in range(8):
         played, chosen, why = (episode_at(tree, index) for tree in (states, actions, causes))
         for at, now in replayed(NumpyVrpdTw(2, 3, 4, 40, **parameters), played, chosen):
-            of_truck_and_drones(now, why, reasons, at)
+            of_truck_and_drones(now, why, at)
 
 
 @pytest.mark.slow("NumpyVrpdTw")
@@ -180,21 +180,21 @@ def check_darp(causes, states, actions, reference):
         arrival, _, departure = reference._timing()
         home = departure + reference._travel[:, 0]
         expected = {
-            darp_reasons.NO_ROOM: reference.current_load + given.demand - given.capacity[reference.current_agent],
-            darp_reasons.WINDOW_CLOSED: reference.current_time - given.deadline,
-            darp_reasons.WINDOW_CLOSES: arrival - given.deadline,
-            darp_reasons.TOO_LATE_FOR_A_PLAN: arrival - reference.instance.deadline,
-            darp_reasons.DEPOT_CLOSES: home - given.deadline[0],
-            darp_reasons.ON_BOARD: np.full(len(kinds), reference.current_load),
+            DarpWhy.NO_ROOM: reference.current_load + given.demand - given.capacity[reference.current_agent],
+            DarpWhy.WINDOW_CLOSED: reference.current_time - given.deadline,
+            DarpWhy.WINDOW_CLOSES: arrival - given.deadline,
+            DarpWhy.TOO_LATE_FOR_A_PLAN: arrival - reference.instance.deadline,
+            DarpWhy.DEPOT_CLOSES: home - given.deadline[0],
+            DarpWhy.ON_BOARD: np.full(len(kinds), reference.current_load),
         }
         for kind, values in expected.items():
             np.testing.assert_allclose(amounts[kinds == kind], values[kinds == kind], atol=2e-3)
-        for node in np.flatnonzero(kinds == darp_reasons.STRANDS).tolist():
+        for node in np.flatnonzero(kinds == DarpWhy.STRANDS).tolist():
             check_stranding(reference, node, int(causes.other[at, 0, node]), amounts[node])
-        for node in np.flatnonzero(np.isin(kinds, (darp_reasons.RIDE_TOO_LONG, darp_reasons.TOUR_TOO_LONG))).tolist():
+        for node in np.flatnonzero(np.isin(kinds, (DarpWhy.RIDE_TOO_LONG, DarpWhy.TOUR_TOO_LONG))).tolist():
             assert not feasible_schedule(reference.instance, [*reference.route, node, 0], 1e-3)
         visited_pickup = np.roll(reference.visited, 1) & ~np.roll(reference.picked_up_by_current, 1)
-        with_another = kinds == darp_reasons.WITH_ANOTHER
+        with_another = kinds == DarpWhy.WITH_ANOTHER
         assert visited_pickup[with_another].all() and (np.flatnonzero(with_another) % 2 == 0).all()
         if reference.step(int(action))[1]:
             return
@@ -216,7 +216,7 @@ def test_rides_by_the_reference(rides):
     env, states, actions, _ = rides
     causes = explained(env, states, darp_reasons.reasons_of(env))
     check_darp(causes["vehicle"], states, actions, NumpyDarp(10, 3))
-    wanted = {darp_reasons.MISSING, darp_reasons.VISITED, darp_reasons.WAITS_AT_PICKUP, darp_reasons.IS_THERE}
+    wanted = {DarpWhy.MISSING, DarpWhy.VISITED, DarpWhy.WAITS_AT_PICKUP, DarpWhy.IS_THERE}
     assert kinds_of(causes) >= wanted
 
 
@@ -233,14 +233,14 @@ def check_generated(env, count, wanted, **reference):
 @pytest.mark.slow
 def test_rides_that_look_ahead_by_the_reference():
     env = darp.make(num_nodes=12, num_agents=3, lookahead=True, vehicle_speed=12.0, vehicle_capacity=3)
-    wanted = {darp_reasons.STRANDS, darp_reasons.WINDOW_CLOSES, darp_reasons.WINDOW_CLOSED, darp_reasons.NO_ROOM}
+    wanted = {DarpWhy.STRANDS, DarpWhy.WINDOW_CLOSES, DarpWhy.WINDOW_CLOSED, DarpWhy.NO_ROOM}
     check_generated(env, 16, wanted, lookahead=True)
 
 
 @pytest.mark.slow
 def test_rides_within_limits_by_the_reference():
     env = darp.make(num_nodes=12, num_agents=2, instances="cordeau", limits=True, lookahead=True)
-    wanted = {darp_reasons.TOO_LATE_FOR_A_PLAN, darp_reasons.STRANDS, darp_reasons.WITH_ANOTHER}
+    wanted = {DarpWhy.TOO_LATE_FOR_A_PLAN, DarpWhy.STRANDS, DarpWhy.WITH_ANOTHER}
     check_generated(env, 16, wanted, limits=True, lookahead=True)
 
 

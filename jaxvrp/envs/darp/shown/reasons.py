@@ -10,35 +10,33 @@ from jaxvrp.envs.darp.env import ROLE, Darp
 from jaxvrp.envs.darp.problem.instance import all_ways
 from jaxvrp.envs.darp.rules import State
 from jaxvrp.envs.darp.schedule import Outlook
-from jaxvrp.show.reasons import ALLOWED, Candidates, Cause, Reasons, first_cause
+from jaxvrp.show.reasons import ALLOWED, Candidates, Cause, Kind, Reasons, first_cause
 
-WORDS = (
-    "",
-    "no such request",
-    "visited already",
-    "its passenger waits at the pickup",
-    "its passenger rides with another vehicle",
-    "no room: {amount} too many on board",
-    "window closed {amount} ago",
-    "window closes {amount} before it can be there",
-    "window still open, but {amount} too late for any plan within all limits",
-    "home {amount} after the depot closes",
-    "no moment is left within window and limits: {amount} too late",
-    "ride {amount} too long",
-    "tour {amount} too long",
-    "request {other} could not be brought in time any more: {amount} too late",
-    "is there already",
-    "passengers on board: {amount}",
-)
-MISSING, VISITED, WAITS_AT_PICKUP, WITH_ANOTHER, NO_ROOM = range(1, 6)
-WINDOW_CLOSED, WINDOW_CLOSES, TOO_LATE_FOR_A_PLAN, DEPOT_CLOSES = range(6, 10)
-NO_MOMENT, RIDE_TOO_LONG, TOUR_TOO_LONG = range(10, 13)
-STRANDS, IS_THERE, ON_BOARD = range(13, 16)
+
+class Why(Kind):
+    """What forbids a node; amounts are passengers, or times."""
+
+    ALLOWED = ""
+    MISSING = "no such request"
+    VISITED = "visited already"
+    WAITS_AT_PICKUP = "its passenger waits at the pickup"
+    WITH_ANOTHER = "its passenger rides with another vehicle"
+    NO_ROOM = "no room: {amount} too many on board"
+    WINDOW_CLOSED = "window closed {amount} ago"
+    WINDOW_CLOSES = "window closes {amount} before it can be there"
+    TOO_LATE_FOR_A_PLAN = "window still open, but {amount} too late for any plan within all limits"
+    DEPOT_CLOSES = "home {amount} after the depot closes"
+    NO_MOMENT = "no moment is left within window and limits: {amount} too late"
+    RIDE_TOO_LONG = "ride {amount} too long"
+    TOUR_TOO_LONG = "tour {amount} too long"
+    STRANDS = "request {other} could not be brought in time any more: {amount} too late"
+    IS_THERE = "is there already"
+    ON_BOARD = "passengers on board: {amount}"
 
 
 def reasons_of(env: Darp) -> Reasons:
     """The reasons of an environment, by its switches."""
-    return Reasons(WORDS, lambda state: {ROLE: explain(state, lookahead=env.lookahead)})
+    return Reasons(Why, lambda state: {ROLE: explain(state, lookahead=env.lookahead)})
 
 
 def explain(state: State, *, lookahead: bool) -> Cause:
@@ -53,11 +51,11 @@ def explain(state: State, *, lookahead: bool) -> Cause:
         prudent = customers & (most <= 0)
         lifted = ~prudent.any() & (state.current_load > 0)
         strands = customers & ~prudent & ~lifted
-        kind, amount = jnp.where(strands, STRANDS, kind), jnp.where(strands, most + slack, amount)
+        kind, amount = jnp.where(strands, Why.STRANDS, kind), jnp.where(strands, most + slack, amount)
     any_allowed = ((kind == ALLOWED) & ~is_depot).any()
     at_depot = state.current_node == 0
     depot = jnp.where(
-        any_allowed & at_depot, IS_THERE, jnp.where(any_allowed & (state.current_load > 0), ON_BOARD, ALLOWED)
+        any_allowed & at_depot, Why.IS_THERE, jnp.where(any_allowed & (state.current_load > 0), Why.ON_BOARD, ALLOWED)
     )
     kind = jnp.where(is_depot, depot, kind).astype(jnp.int32)
     amount = jnp.where(is_depot, state.current_load, amount).astype(jnp.float32)
@@ -71,11 +69,11 @@ def _by_passengers(state: State) -> Candidates:
     with_another = pickup_visited & ~jnp.roll(state.picked_up_by_current, 1)
     excess = state.current_load + instance.demand - instance.capacity[state.current_agent]
     return [
-        ((instance.demand == 0) & (nodes > 0), MISSING, nothing),
-        (state.visited, VISITED, nothing),
-        (~is_pickup & ~pickup_visited, WAITS_AT_PICKUP, nothing),
-        (~is_pickup & with_another, WITH_ANOTHER, nothing),
-        (is_pickup & (excess > 0), NO_ROOM, excess),
+        ((instance.demand == 0) & (nodes > 0), Why.MISSING, nothing),
+        (state.visited, Why.VISITED, nothing),
+        (~is_pickup & ~pickup_visited, Why.WAITS_AT_PICKUP, nothing),
+        (~is_pickup & with_another, Why.WITH_ANOTHER, nothing),
+        (is_pickup & (excess > 0), Why.NO_ROOM, excess),
     ]
 
 
@@ -84,10 +82,10 @@ def _by_times(state: State, visits: Outlook) -> Candidates:
     instance, published, slack = state.binding, state.instance.deadline, state.figures.slack
     deadline, late = instance.deadline, state.current_time - published
     candidates = [
-        (late > slack, WINDOW_CLOSED, late),
-        (visits.arrival > published + slack, WINDOW_CLOSES, visits.arrival - published),
-        (visits.arrival > deadline + slack, TOO_LATE_FOR_A_PLAN, visits.arrival - deadline),
-        (visits.home > deadline[0] + slack, DEPOT_CLOSES, visits.home - deadline[0]),
+        (late > slack, Why.WINDOW_CLOSED, late),
+        (visits.arrival > published + slack, Why.WINDOW_CLOSES, visits.arrival - published),
+        (visits.arrival > deadline + slack, Why.TOO_LATE_FOR_A_PLAN, visits.arrival - deadline),
+        (visits.home > deadline[0] + slack, Why.DEPOT_CLOSES, visits.home - deadline[0]),
     ]
     if state.schedule is None:
         return candidates
@@ -96,10 +94,10 @@ def _by_times(state: State, visits: Outlook) -> Candidates:
     duration = jnp.maximum(driven, visits.home - state.schedule.max_delay[0])
     return [
         *candidates,
-        (visits.start > deadline + slack, NO_MOMENT, visits.start - deadline),
-        (stop.elapsed > stop.ride_end, RIDE_TOO_LONG, stop.elapsed - stop.ride_end + slack),
-        (visits.start > stop.latest, RIDE_TOO_LONG, visits.start - stop.latest + slack),
-        (duration > instance.max_route_duration + slack, TOUR_TOO_LONG, duration - instance.max_route_duration),
+        (visits.start > deadline + slack, Why.NO_MOMENT, visits.start - deadline),
+        (stop.elapsed > stop.ride_end, Why.RIDE_TOO_LONG, stop.elapsed - stop.ride_end + slack),
+        (visits.start > stop.latest, Why.RIDE_TOO_LONG, visits.start - stop.latest + slack),
+        (duration > instance.max_route_duration + slack, Why.TOUR_TOO_LONG, duration - instance.max_route_duration),
     ]
 
 

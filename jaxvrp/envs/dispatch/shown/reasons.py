@@ -45,7 +45,7 @@ def reasons_of(
     def fill(amount: float, other: int) -> dict[str, str]:
         return {"amount": number(amount), "load": words_of_load(amount), "other": name_of(other)}
 
-    return Reasons([why.words for why in Why], lambda state: explain(env, state), fill)
+    return Reasons(Why, lambda state: explain(env, state), fill)
 
 
 def explain(env: Dispatch, state: State) -> dict[str, Cause]:

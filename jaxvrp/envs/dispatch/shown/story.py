@@ -389,8 +389,7 @@ def _together(source: _Source, request: int, vehicles: list[int]) -> str:
     kinds: dict[int, list[tuple[float, str]]] = {}
     for v in vehicles:
         kind, amount, other = (values[request, 0, 1 + v].item() for values in (cause.kind, cause.amount, cause.other))
-        text = source.reasons.words[kind].format_map(source.reasons.fill(amount, other))
-        kinds.setdefault(kind, []).append((amount, text))
+        kinds.setdefault(kind, []).append((amount, source.reasons.text(kind, amount, other)))
     words = []
     for alike in sorted(kinds.values(), key=len, reverse=True)[:MOST_REASONS]:
         differ = len({text for _, text in alike}) > 1

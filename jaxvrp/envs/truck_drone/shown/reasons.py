@@ -6,32 +6,30 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxvrp.envs.truck_drone import world as statuses
 from jaxvrp.envs.truck_drone.course import Course, runs
 from jaxvrp.envs.truck_drone.env import TruckDrone
 from jaxvrp.envs.truck_drone.physics import Physics, battery_reserve, distance
 from jaxvrp.envs.truck_drone.problem.naming import Naming
-from jaxvrp.envs.truck_drone.world import World, is_known
+from jaxvrp.envs.truck_drone.world import CRASHED, ONBOARD, World, is_known
 from jaxvrp.io.messages import number
-from jaxvrp.show.reasons import ALLOWED, Cause, Reasons, first_cause
+from jaxvrp.show.reasons import ALLOWED, Cause, Kind, Reasons, first_cause
 
-WORDS = (
-    "",
-    "has crashed",
-    "on board: the truck has to release it first",
-    "in the air already",
-    "on board already",
-    "too far from the truck by {distance}",
-    "no such customer",
-    "served at {moment}",
-    "not known before {moment}",
-    "carries the parcel for {customer}",
-    "parcels are loaded at the truck, which is out of reach by {distance}",
-    "lost: the window closed at {moment}",
-)
-(_, CRASHED, ON_BOARD, IN_THE_AIR, BOARDED, TOO_FAR, MISSING, SERVED, UNKNOWN, CARRIES, LOADED_AT_TRUCK, LOST) = range(
-    len(WORDS)
-)
+
+class Why(Kind):
+    """What forbids an action; amounts are distances, or steps."""
+
+    ALLOWED = ""
+    CRASHED = "has crashed"
+    ON_BOARD = "on board: the truck has to release it first"
+    IN_THE_AIR = "in the air already"
+    BOARDED = "on board already"
+    TOO_FAR = "too far from the truck by {distance}"
+    MISSING = "no such customer"
+    SERVED = "served at {moment}"
+    UNKNOWN = "not known before {moment}"
+    CARRIES = "carries the parcel for {customer}"
+    LOADED_AT_TRUCK = "parcels are loaded at the truck, which is out of reach by {distance}"
+    LOST = "lost: the window closed at {moment}"
 
 
 def reasons_of(env: TruckDrone, naming: Naming) -> Reasons | None:
@@ -44,7 +42,7 @@ def reasons_of(env: TruckDrone, naming: Naming) -> Reasons | None:
         said = {"distance": naming.distance(amount), "moment": naming.moment(amount)}
         return said | {"customer": naming.customers[customer]} if customer < len(naming.customers) else said
 
-    return Reasons(WORDS, lambda world: explain(env, world), fill)
+    return Reasons(Why, lambda world: explain(env, world), fill)
 
 
 def explain(env: TruckDrone, world: World) -> dict[str, Cause]:
@@ -63,9 +61,9 @@ def _of_truck(world: World, beyond: jax.Array) -> Cause:
     """`beyond` is `f32[D]`: how far each drone is beyond the truck's reach; at most 0 within it."""
     drones = world.drones
     free = jnp.full(1 + world.instance.node_position.shape[0], ALLOWED, jnp.int32)
-    release = jnp.where(drones.is_onboard, ALLOWED, jnp.where(drones.is_crashed, CRASHED, IN_THE_AIR))
-    in_flight = jnp.where(beyond > 0, TOO_FAR, ALLOWED)
-    recover = jnp.where(drones.is_onboard, BOARDED, jnp.where(drones.is_crashed, CRASHED, in_flight))
+    release = jnp.where(drones.is_onboard, ALLOWED, jnp.where(drones.is_crashed, Why.CRASHED, Why.IN_THE_AIR))
+    in_flight = jnp.where(beyond > 0, Why.TOO_FAR, ALLOWED)
+    recover = jnp.where(drones.is_onboard, Why.BOARDED, jnp.where(drones.is_crashed, Why.CRASHED, in_flight))
     kind = jnp.concatenate([free, release, recover]).astype(jnp.int32)
     amount = jnp.concatenate([jnp.zeros(free.shape[0] + len(beyond), jnp.float32), beyond])
     return Cause(kind[None], amount[None], jnp.zeros_like(kind)[None])
@@ -81,18 +79,18 @@ def _of_drones(env: TruckDrone, world: World, beyond: jax.Array) -> Cause:
     lost = env.is_lost(world)
     kind, amount = first_cause(
         [
-            (drones.is_crashed[:, None], CRASHED, 0.0),
-            (drones.is_onboard[:, None], ON_BOARD, 0.0),
-            (~exists, MISSING, 0.0),
-            (customers.served, SERVED, customers.arrival_step),
-            (~is_known(world), UNKNOWN, known_from),
-            (jnp.zeros(count, bool) if lost is None else lost, LOST, instance.window_end),
-            (others, CARRIES, 0.0),
-            ((carrying < 0) & (out_of_reach > 0), LOADED_AT_TRUCK, out_of_reach),
+            (drones.is_crashed[:, None], Why.CRASHED, 0.0),
+            (drones.is_onboard[:, None], Why.ON_BOARD, 0.0),
+            (~exists, Why.MISSING, 0.0),
+            (customers.served, Why.SERVED, customers.arrival_step),
+            (~is_known(world), Why.UNKNOWN, known_from),
+            (jnp.zeros(count, bool) if lost is None else lost, Why.LOST, instance.window_end),
+            (others, Why.CARRIES, 0.0),
+            ((carrying < 0) & (out_of_reach > 0), Why.LOADED_AT_TRUCK, out_of_reach),
         ],
         others.shape,
     )
-    grounded = jnp.where(drones.is_crashed, CRASHED, jnp.where(drones.is_onboard, ON_BOARD, ALLOWED))
+    grounded = jnp.where(drones.is_crashed, Why.CRASHED, jnp.where(drones.is_onboard, Why.ON_BOARD, ALLOWED))
     without_customer = jnp.stack([jnp.zeros_like(grounded), grounded], axis=1)
     return Cause(
         jnp.concatenate([without_customer, kind], axis=1).astype(jnp.int32),
@@ -106,7 +104,7 @@ def shortfalls(course: Course, shortfall: np.ndarray, naming: Naming) -> tuple[t
     step = int(course.world.step[-1])
     is_over = step >= course.env.max_steps
     ending = f"time was up at {naming.moment(step)}" if is_over else f"the episode stops at {naming.moment(step)}"
-    if (course.world.drones.status[-1] == statuses.CRASHED).all():
+    if (course.world.drones.status[-1] == CRASHED).all():
         ending = f"all drones had crashed by {naming.moment(step)}"
     unserved = np.flatnonzero(~course.world.customers.served[-1]).tolist()
     return tuple((naming.customers[i], f"{_why_unserved(course, i, shortfall, naming)}; {ending}") for i in unserved)
@@ -141,12 +139,12 @@ def _outcome(course: Course, customer: int, flight: tuple[int, int, int], shortf
             return f"{name} was waiting there for the window, {naming.duration(early)} too early"
         gap = np.linalg.norm(drones.position[-1, drone] - course.instance.customer_position[customer])
         return f"{name} was on the way, {naming.distance(gap)} from it"
-    if drones.status[stop, drone] == statuses.CRASHED:
+    if drones.status[stop, drone] == CRASHED:
         return f"{name} crashed on the way at {naming.moment(step[stop])}"
     sent_home = start + np.flatnonzero(drones.forced_return[start : stop + 1, drone])
     if sent_home.size:
         before = max(int(sent_home[0]) - 1, 0)
         missing = number(float(shortfall[before, drone]))
         return f"{name} was sent home at {naming.moment(step[before])}, battery short by {missing}"
-    boarded = drones.status[stop, drone] == statuses.ONBOARD
+    boarded = drones.status[stop, drone] == ONBOARD
     return f"{name} took the parcel {'back to the truck' if boarded else 'no further'} at {naming.moment(step[stop])}"

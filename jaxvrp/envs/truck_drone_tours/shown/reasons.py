@@ -6,15 +6,8 @@ import jax.numpy as jnp
 
 from jaxvrp.envs.truck_and_drone.shown.reasons import Why, causes
 from jaxvrp.envs.truck_drone_tours import rules
-from jaxvrp.envs.truck_drone_tours.env import TruckDroneTours
 from jaxvrp.envs.truck_drone_tours.rules import State
 from jaxvrp.show.reasons import Cause, Reasons, first_cause
-
-
-def reasons_of(env: TruckDroneTours) -> Reasons:
-    """Of an environment."""
-    del env
-    return Reasons([kind.words for kind in Why], explain)
 
 
 def explain(state: State) -> dict[str, Cause]:
@@ -67,3 +60,6 @@ def explain(state: State) -> dict[str, Cause]:
             for is_forbidden, parts in zip(forbidden, (drone, drive), strict=True)
         )
     )
+
+
+REASONS = Reasons(Why, explain)

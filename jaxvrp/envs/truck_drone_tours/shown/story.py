@@ -15,7 +15,7 @@ from jaxvrp.envs.truck_drone_tours.env import TruckDroneTours
 from jaxvrp.envs.truck_drone_tours.problem.instance import Instance
 from jaxvrp.envs.truck_drone_tours.problem.report import tours_report
 from jaxvrp.envs.truck_drone_tours.rules import State
-from jaxvrp.envs.truck_drone_tours.shown.reasons import reasons_of
+from jaxvrp.envs.truck_drone_tours.shown.reasons import REASONS
 from jaxvrp.episodes import Episode, whole
 from jaxvrp.show.common import whys_of
 from jaxvrp.story import Card, Story, held
@@ -54,7 +54,7 @@ def story_of(episode: Episode, problem: Instance | None = None) -> Story:
         lost=lost_in(states, "neither truck nor drone"),
         actions=action_names(env.num_nodes),
         episode=episode,
-        why=whys_of(reasons_of(env), episode),
+        why=whys_of(REASONS, episode),
     )
 
 

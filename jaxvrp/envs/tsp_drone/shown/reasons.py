@@ -15,8 +15,7 @@ from jaxvrp.show.reasons import Candidates, Cause, Reasons, first_cause
 
 def reasons_of(env: TspDrone) -> Reasons:
     """Of an environment with its switches."""
-    words = [kind.words for kind in Why]
-    return Reasons(words, lambda state: explain(state, allow_revisits=env.allow_revisits))
+    return Reasons(Why, lambda state: explain(state, allow_revisits=env.allow_revisits))
 
 
 def explain(state: State, *, allow_revisits: bool) -> dict[str, Cause]:

@@ -21,7 +21,7 @@ from jaxvrp.envs.truck_drone_tours.baselines.annealing import tours_of as tours_
 from jaxvrp.envs.truck_drone_tours.baselines.planner import AnnealedToursActor, _first_codes
 from jaxvrp.envs.truck_drone_tours.problem.instance import check
 from jaxvrp.envs.truck_drone_tours.problem.report import tours_report
-from jaxvrp.envs.truck_drone_tours.shown.reasons import Why, reasons_of
+from jaxvrp.envs.truck_drone_tours.shown.reasons import REASONS, Why
 from jaxvrp.envs.truck_drone_tours.shown.story import story_of
 from jaxvrp.envs.truck_drone_tours.toolbox import TOOLBOX
 from jaxvrp.episodes import from_states, play_episodes, record_episodes
@@ -243,7 +243,7 @@ def test_a_replay_has_the_tours(episode):
 
 def test_what_is_forbidden_has_a_reason(env, episodes):
     _, states, timesteps = episodes
-    causes = jax.jit(jax.vmap(jax.vmap(reasons_of(env).explain)))(states)
+    causes = jax.jit(jax.vmap(jax.vmap(REASONS.explain)))(states)
     living = ~timesteps.done
     for role, mask in timesteps.action_mask.items():
         np.testing.assert_array_equal((causes[role].kind == 0)[living], mask[living])
