@@ -88,6 +88,17 @@ def list_of(inner: Check, length: int | None = None, least: int = 0, most: float
     return check
 
 
+def list_of_each(*checks: Check) -> Check:
+    """A check for lists of as many entries as `checks`, each of which passes its own."""
+
+    def check(value: Any, where: str) -> None:
+        list_of(anything, len(checks))(value, where)
+        for position, (inner, entry) in enumerate(zip(checks, value, strict=True)):
+            inner(entry, f"{where}[{position}]")
+
+    return check
+
+
 def object_with(**fields: Check) -> Check:
     """A check for objects with these keys, each with a value that passes its check; other keys may be there too."""
 

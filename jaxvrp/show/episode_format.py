@@ -135,14 +135,7 @@ def _check_steps(episode: dict[str, Any]) -> None:
 
 def _reason(num_actions: int) -> schema.Check:
     """A check for a reason with the actions that it forbids."""
-    actions = schema.list_of(schema.whole_number(num_actions), least=1)
-
-    def check(value: Any, where: str) -> None:
-        schema.list_of(schema.anything, length=2)(value, where)
-        schema.text(value[0], f"{where}[0]")
-        actions(value[1], f"{where}[1]")
-
-    return check
+    return schema.list_of_each(schema.text, schema.list_of(schema.whole_number(num_actions), least=1))
 
 
 def read_episode(path: str | os.PathLike) -> dict[str, Any]:

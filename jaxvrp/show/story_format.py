@@ -91,23 +91,12 @@ def _hints(kind: type) -> dict[str, Any]:
 
 def _check_of_tuple(inner: Sequence[Any], counts: Mapping[str, int]) -> Check:
     if inner[-1] is not Ellipsis:
-        return _check_of_each([_check_of(each, counts) for each in inner])
+        return schema.list_of_each(*(_check_of(each, counts) for each in inner))
     every = schema.list_of(_check_of(inner[0], counts))
     is_pair = typing.get_origin(inner[0]) is tuple and typing.get_args(inner[0])[0] in (float, story.StateIndex)
     if inner[0] in HELD:
         return schema.all_of(every, _ascending("time"))
     return schema.all_of(every, _ascending(0)) if is_pair and inner[0] != story.Point else every
-
-
-def _check_of_each(checks: Sequence[Check]) -> Check:
-    """A check for lists of as many entries as `checks`, each of which passes its own."""
-
-    def check(value: Any, where: str) -> None:
-        schema.list_of(schema.anything, len(checks))(value, where)
-        for at, (inner, entry) in enumerate(zip(checks, value, strict=True)):
-            inner(entry, f"{where}[{at}]")
-
-    return check
 
 
 def _check_of_union(kinds: Sequence[Any], counts: Mapping[str, int]) -> Check:
