@@ -13,7 +13,7 @@ import importlib
 import inspect
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 
@@ -26,6 +26,7 @@ from jaxvrp.serialization import register_types
 from jaxvrp.toolbox import Toolbox, View
 
 Factory = Callable[..., Any]
+Part = TypeVar("Part", Card, Players, Toolbox)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -174,7 +175,7 @@ def card_of(env: Environment) -> Card:
 
     To the headlines of an environment that has a card come the metrics of one number that a class of its user adds.
     """
-    found: Card = _part_of(env, "card", Card)
+    found = _part_of(env, "card", Card)
     return dataclasses.replace(found, headlines=(*found.headlines, *_added(env))) if found.headlines else found
 
 
@@ -184,8 +185,7 @@ def players_of(env: Environment) -> Players:
 
     Baselines that only repeat another one there are left out.
     """
-    found: Players = _part_of(env, "players", Players)
-    return found.of(env)
+    return _part_of(env, "players", Players).of(env)
 
 
 @functools.singledispatch
@@ -195,8 +195,7 @@ def toolbox_of(subject: object) -> Toolbox:
     Raises:
         ValueError: what is registered cannot be found.
     """
-    found: Toolbox = _part_of(subject, "toolbox", Toolbox)
-    return found
+    return _part_of(subject, "toolbox", Toolbox)
 
 
 def problems_of(env: Environment) -> Problems[Any] | None:
@@ -295,13 +294,13 @@ def _owner(subject: object) -> tuple[type[Any], Entry] | None:
     return next(found, None)
 
 
-def _part_of(subject: object, name: str, kind: Callable[[], Any]) -> Any:
+def _part_of(subject: object, name: str, kind: type[Part]) -> Part:
     """The part of that kind of an environment, or of one of its states; an empty one if there is none."""
     owner = _owner(subject)
     return _part(owner[1], name, kind) if owner else kind()
 
 
-def _part(entry: Entry, name: str, kind: Any) -> Any:
+def _part(entry: Entry, name: str, kind: type[Part]) -> Part:
     path = getattr(entry, name) or entry.toolbox
     found = _import(path, name) if isinstance(path, str) else path
     if not isinstance(found, kind):
