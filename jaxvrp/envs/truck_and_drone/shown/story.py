@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from jaxvrp.envs.truck_and_drone.state import State
-from jaxvrp.envs.truck_and_drone.ways import DRONE, TRUCK, Leg, Ways, name_of
+from jaxvrp.envs.truck_and_drone.ways import DRONE, TRUCK, Leg, Wait, Ways, name_of
 from jaxvrp.io.messages import number
 from jaxvrp.io.problems.violations import PlanReport
 from jaxvrp.story import (
@@ -96,6 +96,8 @@ class Cast:
 
     def _vehicle(self, part: Part) -> Vehicle:
         legs, is_truck = self._legs(part), part.vehicle == TRUCK
+        flights = [] if is_truck else [leg for leg in legs if leg.vehicle == part.vehicle]
+        waits = [wait for wait in self.ways.waits if (wait.vehicle, wait.tour) == (part.vehicle, part.tour)]
         served = (each for each in self.ways.server.values() if (each.by, each.tour) == (part.vehicle, part.tour))
         services = sorted(service.begin for service in served)
         return Vehicle(
@@ -104,9 +106,9 @@ class Cast:
             kind="truck" if is_truck else "drone",
             colour=part.colour,
             track=((self.span[0], self.place(0)), *(end for leg in legs for end in self._ends(leg))),
-            hosts=() if is_truck else self._hosts(part, legs),
-            carries=() if is_truck else self._carries(part, legs),
-            activities=tuple(self._activities(part, legs)),
+            hosts=() if is_truck else self._hosts(part, flights, waits),
+            carries=tuple(change for out in flights[::2] for change in ((out.leave, True), (out.arrive, False))),
+            activities=tuple(self._activities(part, legs, waits)),
             notes=tuple(
                 (time, f"{done}/{len(services)} served") for done, time in enumerate([self.span[0], *services])
             ),
@@ -116,25 +118,18 @@ class Cast:
     def _ends(self, leg: Leg) -> tuple[tuple[float, Point], tuple[float, Point]]:
         return (leg.leave, self.place(leg.origin)), (leg.arrive, self.place(leg.node))
 
-    def _hosts(self, part: Part, legs: list[Leg]) -> tuple[tuple[float, int | None], ...]:
+    def _hosts(self, part: Part, flights: list[Leg], waits: list[Wait]) -> tuple[tuple[float, int | None], ...]:
         """A drone is on board but from the launch of a flight until it meets the truck."""
         truck = self.index(TRUCK, part.tour)
         hosts: list[tuple[float, int | None]] = [(self.span[0], truck)]
-        waits = [wait for wait in self.ways.waits if (wait.vehicle, wait.tour) == (part.vehicle, part.tour)]
-        flights = [leg for leg in legs if leg.vehicle == part.vehicle]
         for out, back in zip(flights[::2], flights[1::2], strict=False):
             # Both times are sums of the same ways, in another order.
             meets = [wait.until for wait in waits if math.isclose(wait.since, back.arrive, rel_tol=1e-9)]
             hosts += [(out.leave, None), (max([back.arrive, *meets]), truck)]
         return tuple(hosts)
 
-    def _carries(self, part: Part, legs: list[Leg]) -> tuple[tuple[float, bool], ...]:
-        flights = [leg for leg in legs if leg.vehicle == part.vehicle]
-        return tuple(change for out in flights[::2] for change in ((out.leave, True), (out.arrive, False)))
-
-    def _activities(self, part: Part, legs: list[Leg]) -> list[Activity]:
+    def _activities(self, part: Part, legs: list[Leg], waits: list[Wait]) -> list[Activity]:
         """What a vehicle does; where it neither moves nor waits, it is at a node."""
-        waits = [wait for wait in self.ways.waits if (wait.vehicle, wait.tour) == (part.vehicle, part.tour)]
         done = [
             *(Activity(leg.leave, leg.arrive, *_moves(part, leg)) for leg in legs),
             *(Activity(wait.since, wait.until, "waits", "waits") for wait in waits),
