@@ -104,11 +104,14 @@ def number_arrays(values: Mapping[str, ArrayLike], subject: str) -> dict[str, np
 
 
 def stored_arrays(schema: Schema, arrays: Mapping[str, np.ndarray], fraction: str) -> dict[str, np.ndarray]:
-    """New arrays of one problem, in the dtypes that are stored; `fraction` ends the message about numbers not whole.
+    """New arrays of those fields of one problem that are given, in the dtypes that are stored.
+
+    `fraction` ends the message about numbers that are not whole.
 
     Raises:
         ValueError: a field of whole numbers or flags holds something else; a number is too large.
     """
+    schema = {name: field for name, field in schema.items() if name in arrays}
     check_numbers(schema, arrays)
     for name, field in schema.items():
         whole = np.isfinite(arrays[name]) & (arrays[name] == np.round(arrays[name]))
@@ -218,6 +221,31 @@ def _pad(field: ArrayField, array: Any, lengths: Mapping[str, int]) -> Any:
             rows = xp.full((*array.shape[:axis], missing, *array.shape[axis + 1 :]), field.padding, array.dtype)
             array = xp.concatenate([array, rows], axis=axis)
     return array
+
+
+def void_arrays(schema: Schema, problem: Problem, axis: str, count: jax.Array) -> Problem:
+    """The same problem (JAX, no leading axes) with the first `count` (`i32[]`) rows of an axis, the others padding.
+
+    Shapes stay; traceable.
+    """
+
+    def voided(field: ArrayField, array: jax.Array) -> jax.Array:
+        for at, counted in enumerate(field.axes):
+            if counted == axis:
+                array = _void(array, at, count, field.padding)
+        return array
+
+    fields = {name: field for name, field in schema_of(schema, problem).items() if axis in field.axes}
+    return _with_arrays(problem, {name: voided(field, getattr(problem, name)) for name, field in fields.items()})
+
+
+def _void(array: jax.Array, at: int, count: jax.Array, padding: float | Literal["first row"]) -> jax.Array:
+    """The array, padded from index `count` of its axis `at` on."""
+    exists = jnp.arange(array.shape[at], dtype=jnp.int32) < count
+    exists = exists.reshape(-1, *(1,) * (array.ndim - at - 1))
+    if padding == "first row":
+        return jnp.where(exists, array, jnp.take(array, np.zeros(1, np.int32), at))
+    return jnp.where(exists, array, jnp.asarray(padding, array.dtype))
 
 
 def stack_arrays(schema: Schema, problems: Sequence[Problem]) -> Problem:

@@ -10,13 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from flax import struct
 from numpy.typing import ArrayLike
 
 from jaxvrp.io import arrays
-from jaxvrp.io.arrays import ArrayField, refuse_where, schema_of
+from jaxvrp.io.arrays import ArrayField, refuse_where
 from jaxvrp.io.limits import LEAST
 from jaxvrp.io.problems.origin import origin_of
 from jaxvrp.io.problems.problem_files import UnknownFormatError
@@ -115,8 +114,7 @@ def make_of_kind(kind: type[Kind], given: Mapping[str, ArrayLike | None]) -> Kin
     needed = [name for name, field in kind.schema.items() if not field.optional]
     if missing := [name for name in needed if name not in values]:
         raise ValueError(f"{missing[0]} is missing; an instance has {', '.join(needed)}")
-    schema = {name: kind.schema[name] for name in values}
-    return kind(**arrays.stored_arrays(schema, values, "has a fraction"))
+    return kind(**arrays.stored_arrays(kind.schema, values, "has a fraction"))
 
 
 def check_nodes(locs: np.ndarray, exists: np.ndarray) -> None:
@@ -202,17 +200,7 @@ def pad(instance: Kind, num_nodes: int) -> Kind:
 
 def void_beyond(instance: Kind, count: jax.Array) -> Kind:
     """The instance with its first `count` nodes (`i32[]`, at least 1), the others padded as by `pad`; traceable."""
-    exists = jnp.arange(instance.num_nodes, dtype=jnp.int32) < count
-
-    def kept(name: str, field: ArrayField) -> jax.Array:
-        leaf = getattr(instance, name)
-        if field.padding == "first row":
-            return jnp.where(exists[:, None], leaf, leaf[0])
-        return jnp.where(exists[:, None] & exists if "nodes" in field.inner else exists, leaf, field.padding)
-
-    return instance.replace(
-        **{name: kept(name, field) for name, field in schema_of(instance.schema, instance).items() if field.axis}
-    )
+    return arrays.void_arrays(instance.schema, instance, "nodes", count)
 
 
 def stack(instances: Sequence[Kind]) -> Kind:

@@ -125,8 +125,7 @@ def make_instance(
     }
     fraction = "has a fraction; passengers are counted in whole numbers"
     values |= closed_streets(travel_time, travel_distance, np.size(demand))
-    schema = {name: field for name, field in SCHEMA.items() if name in values}
-    instance = Instance(**arrays.stored_arrays(schema, arrays.number_arrays(values, "an instance"), fraction))
+    instance = Instance(**arrays.stored_arrays(SCHEMA, arrays.number_arrays(values, "an instance"), fraction))
     check(instance)
     return instance
 
@@ -208,26 +207,12 @@ def pad(instance: Instance, num_nodes: int, num_agents: int) -> Instance:
 
 def void_nodes_beyond(instance: Instance, count: jax.Array) -> Instance:
     """The instance with its first `count` nodes (`i32[]`, even), the others padded as by `pad`; traceable."""
-    exists = jnp.arange(instance.num_nodes + 1, dtype=jnp.int32) <= count
-    streets = {
-        name: jnp.where(exists, rows, rows[:, :1])
-        for name, matrix in _streets_of(instance).items()
-        for rows in [jnp.where(exists[:, None], matrix, matrix[0])]
-    }
-    return instance.replace(
-        **streets,
-        locs=jnp.where(exists[:, None], instance.locs, instance.locs[0]),
-        demand=jnp.where(exists, instance.demand, 0),
-        earliest=jnp.where(exists, instance.earliest, 0.0),
-        deadline=jnp.where(exists, instance.deadline, jnp.inf),
-        service_time=jnp.where(exists, instance.service_time, 0.0),
-    )
+    return arrays.void_arrays(SCHEMA, instance, "nodes", count + 1)
 
 
 def void_vehicles_beyond(instance: Instance, count: jax.Array) -> Instance:
     """The instance with its first `count` vehicles (`i32[]`), the others padded as by `pad`; traceable."""
-    exists = jnp.arange(instance.num_agents, dtype=jnp.int32) < count
-    return instance.replace(capacity=jnp.where(exists, instance.capacity, 0))
+    return arrays.void_arrays(SCHEMA, instance, "vehicles", count)
 
 
 def stack(instances: Sequence[Instance]) -> Instance:
@@ -328,12 +313,6 @@ def with_streets(instance: Instance) -> Instance:
         return instance
     gap = instance.locs[:, None] - instance.locs
     return instance.replace(travel_time=(gap * gap).sum(axis=-1) ** 0.5 / instance.vehicle_speed)
-
-
-def _streets_of(instance: Instance) -> dict[str, Any]:
-    """The matrices that there are."""
-    found = {name: getattr(instance, name) for name in ("travel_time", "travel_distance")}
-    return {name: matrix for name, matrix in found.items() if matrix is not None}
 
 
 def as_counted(time: jax.Array, is_rounded: jax.Array) -> jax.Array:

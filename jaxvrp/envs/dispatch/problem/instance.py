@@ -14,19 +14,8 @@ from flax import struct
 from numpy.typing import ArrayLike
 
 from jaxvrp.geography.streets import check_streets, closed_streets
-from jaxvrp.io.arrays import (
-    ArrayField,
-    ArrayFiles,
-    Schema,
-    check_shapes,
-    computed_arrays,
-    number_arrays,
-    pad_arrays,
-    refuse_where,
-    stack_arrays,
-    stored_arrays,
-)
-from jaxvrp.io.arrays import from_origin as move_arrays
+from jaxvrp.io import arrays
+from jaxvrp.io.arrays import ArrayField, refuse_where
 from jaxvrp.io.limits import LEAST
 from jaxvrp.io.problems.origin import FAR_IN_TIME, origin_of
 
@@ -165,7 +154,7 @@ class Instance(struct.PyTreeNode):
         return Spot(self.start[v], v) if self.depot is None else Spot(self.depot, 0)
 
 
-SCHEMA: Schema = {
+SCHEMA: arrays.Schema = {
     "arrival": ArrayField("requests", padding=np.inf, origin="clock"),
     "pickup": ArrayField("requests", (2,), origin="map"),
     "dropoff": ArrayField("requests", (2,), origin="map"),
@@ -276,9 +265,8 @@ def make_instance(
     for name in (each for each in ONE_FOR_ALL if each in values):
         values[name] = np.broadcast_to(values[name], (counts[SCHEMA[name].axis or ""],))
     values |= closed_streets(time, length, count_places(counts["requests"], counts["vehicles"], depot is not None))
-    schema = {name: field for name, field in SCHEMA.items() if name in values}
-    arrays = number_arrays(values, "a day")
-    instance = Instance(**stored_arrays(schema, arrays, "has a fraction; loads are counted in whole numbers"))
+    numbers = arrays.number_arrays(values, "a day")
+    instance = Instance(**arrays.stored_arrays(SCHEMA, numbers, "has a fraction; loads are counted in whole numbers"))
     check(instance)
     return instance
 
@@ -297,7 +285,7 @@ def check(instance: Instance) -> None:
         raise ValueError(
             f"a day of {counts['requests']} requests; with {counts['vehicles']} vehicles, give up to {most}"
         )
-    check_shapes(SCHEMA, instance, {**counts, "places": instance.num_places})
+    arrays.check_shapes(SCHEMA, instance, {**counts, "places": instance.num_places})
     check_streets(instance.travel_time, instance.travel_distance, instance.num_places)
     instance = jax.tree.map(np.asarray, instance)
     _check_fleet(instance)
@@ -464,7 +452,7 @@ def slack_of(instance: Instance) -> Any:
 
 def as_float32(instance: Instance) -> Instance:
     """The same day as JAX arrays of the dtypes that environments compute with."""
-    return computed_arrays(SCHEMA, instance)
+    return arrays.computed_arrays(SCHEMA, instance)
 
 
 def origins_of(instance: Instance) -> dict[str, Any]:
@@ -479,7 +467,7 @@ def origins_of(instance: Instance) -> dict[str, Any]:
 
 def from_origin(instance: Instance, origins: Mapping[str, ArrayLike]) -> Instance:
     """The same day, its numbers counted from these origins, so that `as_float32` keeps them."""
-    return move_arrays(SCHEMA, instance, origins)
+    return arrays.from_origin(SCHEMA, instance, origins)
 
 
 def pad(instance: Instance, max_requests: int, num_vehicles: int) -> Instance:
@@ -495,7 +483,7 @@ def pad(instance: Instance, max_requests: int, num_vehicles: int) -> Instance:
         )
     lengths = {"requests": max_requests, "vehicles": num_vehicles}
     without = {name: field for name, field in SCHEMA.items() if field.axis != "places"}
-    padded = pad_arrays(without, instance, lengths)
+    padded = arrays.pad_arrays(without, instance, lengths)
     if instance.travel_time is None or padded is instance:
         return padded
     requests = np.arange(instance.max_requests)
@@ -540,10 +528,10 @@ def stack(instances: Sequence[Instance]) -> Instance:
         instances = [pad(instance, *most) for instance in instances]
     if any(instance.travel_seed is not None for instance in instances):
         instances = [i if i.travel_seed is not None else i.replace(travel_seed=np.int32(0)) for i in instances]
-    return stack_arrays(SCHEMA, instances)
+    return arrays.stack_arrays(SCHEMA, instances)
 
 
-FILES = ArrayFiles("jaxvrp-dispatch-1", "a day", "jaxvrp.envs.dispatch", SCHEMA, Instance, check)
+FILES = arrays.ArrayFiles("jaxvrp-dispatch-1", "a day", "jaxvrp.envs.dispatch", SCHEMA, Instance, check)
 
 save = FILES.save
 """Write a day, or a batch, as `.npz`: `save(path, day)`; see `jaxvrp.io.arrays.ArrayFiles`."""

@@ -15,18 +15,8 @@ import numpy as np
 from flax import struct
 from numpy.typing import ArrayLike
 
-from jaxvrp.io.arrays import (
-    ArrayField,
-    ArrayFiles,
-    Schema,
-    check_shapes,
-    computed_arrays,
-    number_arrays,
-    pad_arrays,
-    refuse_where,
-    stack_arrays,
-    stored_arrays,
-)
+from jaxvrp.io import arrays
+from jaxvrp.io.arrays import ArrayField, refuse_where
 from jaxvrp.io.limits import LEAST
 
 MOST = {"components": 10_000, "pins": 10_000}
@@ -88,7 +78,7 @@ class Board(struct.PyTreeNode):
         return (self.pin_net >= 0) & (rail == 0)
 
 
-SCHEMA: Schema = {field.name: field.metadata["array"] for field in dataclasses.fields(Board)}
+SCHEMA: arrays.Schema = {field.name: field.metadata["array"] for field in dataclasses.fields(Board)}
 
 
 def make_board(
@@ -115,15 +105,15 @@ def make_board(
         ValueError: what is wrong, at which component, pin or net, and the remedy; see `check`.
     """
     given = {name: value for name, value in locals().items() if value is not None}
-    arrays = number_arrays(given, "a board")
-    parts, outline = np.size(arrays["size"]) // 2, arrays["outline"]
+    numbers = arrays.number_arrays(given, "a board")
+    parts, outline = np.size(numbers["size"]) // 2, numbers["outline"]
     defaults = dict.fromkeys(("orientation", "side", "fixed"), np.zeros(parts)) | {
         "position": np.broadcast_to(outline / 2, (parts, 2)) if outline.shape == (2,) else np.zeros((parts, 2)),
         "target_wirelength": np.full(parts, np.inf),
         "target_hpwl": np.full(parts, np.inf),
         "exists": np.ones(parts),
     }
-    board = Board(**stored_arrays(SCHEMA, defaults | arrays, "holds a fraction; give whole numbers"))
+    board = Board(**arrays.stored_arrays(SCHEMA, defaults | numbers, "holds a fraction; give whole numbers"))
     check(board)
     return board
 
@@ -140,7 +130,7 @@ def check(board: Board) -> None:
             raise ValueError(f"a board without {name} has no wire to shorten; give at least one")
         if count > MOST.get(name, count):
             raise ValueError(f"a board of {count} {name}; up to {MOST[name]} are played, so give a smaller one")
-    check_shapes(SCHEMA, board, counts)
+    arrays.check_shapes(SCHEMA, board, counts)
     board = jax.tree.map(np.asarray, board)
     if not (np.isfinite(board.outline) & (board.outline >= LEAST)).all():
         raise ValueError(f"outline is {board.outline.tolist()}; give a finite width and height above 0")
@@ -177,7 +167,7 @@ def _check_pins(board: Board) -> None:
 
 def as_float32(board: Board) -> Board:
     """The same board as JAX arrays of the dtypes that environments compute with."""
-    return computed_arrays(SCHEMA, board)
+    return arrays.computed_arrays(SCHEMA, board)
 
 
 def count_agents(board: Board) -> int:
@@ -206,29 +196,29 @@ def pad(board: Board, num_components: int, num_pins: int, num_nets: int) -> Boar
             f"a board of {board.num_components} components, {board.num_pins} pins and {board.num_nets} nets does not "
             f"fit into {num_components}, {num_pins} and {num_nets}; make the environment with at least its sizes"
         )
-    return pad_arrays(SCHEMA, board, lengths)
+    return arrays.pad_arrays(SCHEMA, board, lengths)
 
 
 def trim(board: Board) -> Board:
     """One board without padding and without pins that have no net, as NumPy arrays of the same dtypes."""
     board = jax.tree.map(np.asarray, board)
     kept = {"components": board.exists, "pins": board.pin_net >= 0, "nets": board.power_rail >= 0}
-    arrays = {
+    cut = {
         name: getattr(board, name) if field.axis is None else getattr(board, name)[kept[field.axis]]
         for name, field in SCHEMA.items()
     }
     for name, axis in (("pin_component", "components"), ("pin_net", "nets")):
         renumbered = np.cumsum(kept[axis], dtype=np.int32) - 1
-        arrays[name] = renumbered[arrays[name]].astype(np.int32)
-    return Board(**arrays)
+        cut[name] = renumbered[cut[name]].astype(np.int32)
+    return Board(**cut)
 
 
 def stack(boards: Sequence[Board]) -> Board:
     """A batch `[E]` of boards of any sizes, padded to the largest, as NumPy arrays."""
-    return stack_arrays(SCHEMA, boards)
+    return arrays.stack_arrays(SCHEMA, boards)
 
 
-FILES = ArrayFiles("jaxvrp-pcb-1", "a board", "jaxvrp.envs.pcb", SCHEMA, Board, check)
+FILES = arrays.ArrayFiles("jaxvrp-pcb-1", "a board", "jaxvrp.envs.pcb", SCHEMA, Board, check)
 
 save = FILES.save
 """Write a board, or a batch, as `.npz`: `save(path, board)`; see `jaxvrp.io.arrays.ArrayFiles`."""
