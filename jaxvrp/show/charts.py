@@ -255,10 +255,8 @@ def keys_of(story: Story, chart: Chart) -> list[Any]:
     if isinstance(chart, Counts):
         return []
     if isinstance(chart, Lines):
-        looked = [
-            (words, series_look(at) if v is None else looks.line(v)) for at, (words, v, _) in enumerate(chart.lines)
-        ]
-        return [legend_entry(**look, linewidth=1.4, label=cut(words, 24)) for words, look in looked if len(looked) > 1]
+        lines = enumerate(chart.lines if len(chart.lines) > 1 else ())
+        return [legend_entry(**_look_of_line(looks, at, v), label=cut(words, 24)) for at, (words, v, _) in lines]
     vehicles = [story.vehicles[at] for at in chart.vehicles]
     done = {activity.name for vehicle in vehicles for activity in vehicle.activities} if chart.shaded else set()
     keys = [
