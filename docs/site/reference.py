@@ -32,7 +32,7 @@ REFERENCE = {
             "jaxvrp.toolbox",
             "jaxvrp.search.*",
             "jaxvrp.serialization",
-            "jaxvrp.testing.*",
+            "jaxvrp.testing",
         ],
     ),
     "Playing": ("playing", ["jaxvrp.vectorize", "jaxvrp.episodes", "jaxvrp.entities", "jaxvrp.rows", "jaxvrp.turns"]),
