@@ -110,7 +110,7 @@ def _start(module: str, words: list[str]) -> None:
     if module in QUICK.values():
         importlib.import_module(module).main(words)
         return
-    use_ours()
+    import_packages()
     find_users_modules()
     with importing():
         entry = importlib.import_module("train.commands.entry").entry
@@ -118,7 +118,7 @@ def _start(module: str, words: list[str]) -> None:
     entry(functools.partial(program.main, words))
 
 
-def use_ours() -> None:
+def import_packages() -> None:
     """Import the packages with `COMMON_NAMES` from beside this one.
 
     A file `train.py` in the folder where somebody starts, or in one that `PYTHONPATH` names, would go first. Modules

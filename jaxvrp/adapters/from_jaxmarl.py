@@ -8,6 +8,7 @@ from __future__ import annotations
 import abc
 import contextlib
 import functools
+import math
 import sys
 from typing import Any
 
@@ -17,7 +18,9 @@ import numpy as np
 from flax import struct
 
 from jaxvrp import fields
+from jaxvrp.adapters.common import missing_extra
 from jaxvrp.environment import Environment
+from jaxvrp.io.messages import nearest, shown
 from jaxvrp.spaces import Box, ByRole, Discrete, Role, Space
 
 WORLD = "world_state"
@@ -62,14 +65,14 @@ class Foreign(Environment):
 
     @property
     @abc.abstractmethod
-    def there(self) -> Any:
-        """The environment, static."""
+    def wrapped(self) -> Any:
+        """The environment with that interface, static."""
 
     @property
     def agents_of(self) -> dict[str, list[str]]:
         """`{role: agents}`, as they are called there."""
         groups: dict[Any, list[str]] = {}
-        for agent in self.there.agents:
+        for agent in self.wrapped.agents:
             groups.setdefault(self._spaces(agent), []).append(agent)
         names: dict[str, list[str]] = {}
         for agents in groups.values():
@@ -78,11 +81,8 @@ class Foreign(Environment):
         return names
 
     def _spaces(self, agent: str) -> tuple[Box, Space]:
-        seen, acts = self.there.observation_space(agent), self.there.action_space(agent)
-        size = 1
-        for length in seen.shape:
-            size *= length
-        return Box(-jnp.inf, jnp.inf, (size,)), _from_jaxmarl(acts, agent)
+        seen, acts = self.wrapped.observation_space(agent), self.wrapped.action_space(agent)
+        return Box(-jnp.inf, jnp.inf, (math.prod(seen.shape),)), _from_jaxmarl(acts, agent)
 
     @property
     def roles(self) -> dict[str, Role]:
@@ -92,12 +92,12 @@ class Foreign(Environment):
     @property
     def max_episode_steps(self) -> int:
         """`max_steps` there, and one more: its particle environments compare before they count."""
-        return int(self.there.max_steps) + 1
+        return int(self.wrapped.max_steps) + 1
 
     def generate(self, key: jax.Array) -> Start:
         """How an episode begins there."""
         begin_key, play_key = jax.random.split(key)
-        seen, inner = self.there.reset(begin_key)
+        seen, inner = self.wrapped.reset(begin_key)
         return Start(_typed(inner), _typed(seen), jax.random.key_data(play_key))
 
     def init_state(self, instance: Start) -> State:
@@ -111,7 +111,7 @@ class Foreign(Environment):
         """A step there, without its reset."""
         step_key, rest_key = jax.random.split(jax.random.wrap_key_data(state.key))
         actions = {agent: action[name][row] for name, row, agent in self._members()}
-        seen, inner, rewards, dones, _ = self.there.step_env(step_key, state.inner, actions)
+        seen, inner, rewards, dones, _ = self.wrapped.step_env(step_key, state.inner, actions)
         paid = {
             name: jnp.stack([jnp.asarray(rewards[agent], jnp.float32).reshape(()) for agent in agents])
             for name, agents in self.agents_of.items()
@@ -146,7 +146,7 @@ class Foreign(Environment):
         """`{role: bool[agents, actions]}`; where nothing is available, action 0 is."""
         discrete = {name: role.action for name, role in self.roles.items() if isinstance(role.action, Discrete)}
         try:
-            available = self.there.get_avail_actions(state.inner)
+            available = self.wrapped.get_avail_actions(state.inner)
         except NotImplementedError:
             available = {}
         masks = {}
@@ -206,7 +206,7 @@ class FromJaxMarl(Foreign):
     env: Any = struct.field(pytree_node=False, default=None)
 
     @property
-    def there(self) -> Any:
+    def wrapped(self) -> Any:
         """The environment at hand."""
         return self.env
 
@@ -217,7 +217,7 @@ class JaxMarl(Foreign):
     id: str = fields.size("MPE_simple_spread_v3", help="name of the environment in JaxMARL")
 
     @property
-    def there(self) -> Any:
+    def wrapped(self) -> Any:
         """The environment; one for each name, since programs are compiled for each."""
         # It and its modules keep arrays, which what is traced when it is first needed would else own.
         with jax.ensure_compile_time_eval():
@@ -226,9 +226,6 @@ class JaxMarl(Foreign):
 
 @functools.lru_cache
 def _made(name: str) -> Any:
-    from jaxvrp.adapters.common import missing_extra
-    from jaxvrp.io.messages import nearest, shown
-
     try:
         # Put back behind it: its import leaves others than it found.
         with contextlib.redirect_stdout(sys.stdout), contextlib.redirect_stderr(sys.stderr):

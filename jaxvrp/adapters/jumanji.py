@@ -79,7 +79,7 @@ class JumanjiEnv(jumanji.Environment):
         """A fresh problem."""
         reset_key, key = jax.random.split(key)
         state, timestep = self._env.reset(typed_key(reset_key))
-        return State(state, key), self._told(timestep, types.StepType.FIRST)
+        return State(state, key), self._timestep(timestep, types.StepType.FIRST)
 
     def step(self, state: State, action: Any) -> tuple[State, types.TimeStep]:
         """Play one step; after the end nothing changes and nothing is paid."""
@@ -90,7 +90,7 @@ class JumanjiEnv(jumanji.Environment):
             start += role.num_agents
         played, timestep = self._env.step(state.env_state, joined)
         step_type = jnp.where(timestep.done, types.StepType.LAST, types.StepType.MID)
-        return state.replace(env_state=played), self._told(timestep, step_type)
+        return state.replace(env_state=played), self._timestep(timestep, step_type)
 
     @cached_property
     def observation_spec(self) -> specs.Spec:
@@ -123,7 +123,7 @@ class JumanjiEnv(jumanji.Environment):
         check_render_mode(self._env, "rgb_array")
         return draw_frame(self._env, state.env_state)
 
-    def _told(self, timestep: TimeStep, step_type: Any) -> types.TimeStep:
+    def _timestep(self, timestep: TimeStep, step_type: Any) -> types.TimeStep:
         """`step_type` is `i8[]`; Jumanji annotates the field with the class that has the constants."""
         view = self._joined(timestep.observation[name] for name in self._env.roles)
         masks = [timestep.action_mask[name] for name in self._env.roles if self._counts]

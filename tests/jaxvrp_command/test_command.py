@@ -232,7 +232,7 @@ def test_a_folder_with_a_train_py(users_folder):
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("usage: jaxvrp bench throughput ") and not done.stderr
     assert apart(users_folder, "-c", "import train").returncode == 1
-    script = "from jaxvrp_command.main import use_ours; use_ours(); import train.algorithms as a; print(a.__file__)"
+    script = "from jaxvrp_command import main; main.import_packages(); import train.algorithms as a; print(a.__file__)"
     done = apart(users_folder, "-c", script)
     assert done.stdout.strip() == str(HERE / "train" / "algorithms.py"), done.stderr
 

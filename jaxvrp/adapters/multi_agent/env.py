@@ -18,7 +18,7 @@ from jaxvrp.registry import make
 CLASSICAL_NAMES = {"scenario_name": "scenario", "episode_length": "max_steps"}
 """How codes of this kind call parameters of the environment."""
 
-OWN_ARGUMENTS = ("seed", "pad_observations", "pad_actions", "concatenate_share_obs")
+WRAPPER_KEYS = ("seed", "pad_observations", "pad_actions", "concatenate_share_obs")
 """Those of `VRPEnv` itself."""
 
 COUNTS = ("customers_served", "total_customers")
@@ -146,7 +146,7 @@ def _read(args: Any, name: str) -> Any:
 
 def _make(args: Any) -> Environment:
     if isinstance(args, Mapping):
-        named = {CLASSICAL_NAMES.get(str(name), str(name)): args[name] for name in args if name not in OWN_ARGUMENTS}
+        named = {CLASSICAL_NAMES.get(str(name), str(name)): args[name] for name in args if name not in WRAPPER_KEYS}
         return make("truck_drone", **named)
     scenario = _read(args, "scenario") or _read(args, "scenario_name") or "truck_drone_basic"
     known = make("truck_drone", scenario=scenario).parameters
