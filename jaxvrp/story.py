@@ -321,7 +321,7 @@ class Card:
 
 @dataclasses.dataclass(frozen=True)
 class Story:
-    """An episode, told.
+    """What a played episode comes to, as `jaxvrp.show` draws it.
 
     Attributes:
         title: what was played.

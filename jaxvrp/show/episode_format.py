@@ -82,12 +82,9 @@ def check(episode: Any) -> None:
     schema.optional_keys(
         player=schema.text, shortfalls=schema.object_with(title=schema.text, entries=schema.list_of(shortfall))
     )(episode, "")
-    kind = None if "story" in episode else view_of(episode)
+    check_rest = check_story if "story" in episode else view_of(episode).check
     _check_steps(episode)
-    if kind is None:
-        check_story(episode)
-    else:
-        kind.check(episode)
+    check_rest(episode)
 
 
 def view_of(episode: Mapping[str, Any]) -> View:

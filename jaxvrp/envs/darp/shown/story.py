@@ -347,11 +347,10 @@ def _arrival(source: _Source, leg: Leg, name: str) -> str:
         return f"{name} is back at the depot{trouble}"
     if leg.node % 2:
         return ""
-    late = (
-        f", {source.units.duration(float(source.report.late[leg.node]))} late" if source.report.late[leg.node] else ""
-    )
-    long = ", ride too long" if source.report.too_long[leg.node // 2] else ""
-    return f"request {leg.node // 2} delivered by {name}{late}{long}"
+    late, request = float(source.report.late[leg.node]), leg.node // 2
+    trouble = f", {source.units.duration(late)} late" if late else ""
+    trouble += ", ride too long" if source.report.too_long[request] else ""
+    return f"request {request} delivered by {name}{trouble}"
 
 
 # --- decisions, and why a request was not served ----------------------------------------------------------------------

@@ -76,16 +76,12 @@ def _with_outcomes(
     env: Pcb, steps: list[dict[str, Any]], component: list[int], outline: np.ndarray
 ) -> list[dict[str, Any]]:
     """The entries of `steps`, with the key `instead` where the result of a move was not the requested one."""
-    board: dict[str, Any] = {"outline": outline, "step_fraction": float(env.step_fraction)}
+    limits: dict[str, Any] = {"step_fraction": float(env.step_fraction), "clamp": env.boundary == "clamp"}
     changed = list(steps)
     for at, (now, then) in enumerate(itertools.pairwise(steps)):
         moves = [] if now["action"] is None else zip(now["action"][ROLE], component, strict=True)
-        words = [
-            move_outcome(
-                action, now["positions"][part], then["positions"][part], **board, clamp=env.boundary == "clamp"
-            )
-            for action, part in moves
-        ]
+        start, end = now["positions"], then["positions"]
+        words = [move_outcome(action, start[part], end[part], outline=outline, **limits) for action, part in moves]
         if any(words):
             changed[at] = {**now, "instead": {ROLE: words}}
     return changed
