@@ -250,7 +250,9 @@ def _sorted_intervals(
 def _in_order(rows: list[jax.Array]) -> list[jax.Array]:
     """The rows, sorted element by element."""
     for low, high in _comparators(len(rows)):
-        rows[low], rows[high] = _least(rows[low], rows[high]), _most(rows[low], rows[high])
+        a, b = rows[low], rows[high]
+        ordered = a < b
+        rows[low], rows[high] = jax.lax.select(ordered, a, b), jax.lax.select(ordered, b, a)
     return rows
 
 
