@@ -12,10 +12,14 @@ NUM_DAYS = PAIRS * len(ULPS)
 """As many as steps are repeated, so that one program takes both."""
 
 
+QUICKLY = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+"""How what is not looked at is compiled."""
+
+
 def main() -> None:
     env, rng = jaxvrp.make("dispatch", scenario="same_day"), np.random.default_rng(0)
-    step = jax.jit(jax.vmap(env.step))
-    state, timestep = jax.jit(jax.vmap(env.reset))(jax.random.split(jax.random.key(3), NUM_DAYS))
+    step, reset = jax.jit(jax.vmap(env.step)), jax.jit(jax.vmap(env.reset), compiler_options=QUICKLY)
+    state, timestep = reset(jax.random.split(jax.random.key(3), NUM_DAYS))
     for _ in range(NUM_STEPS):
         mask = np.asarray(timestep.action_mask["dispatcher"])
         action = {"dispatcher": np.argmax(mask * (1e-3 + rng.random(mask.shape)), axis=-1).astype(np.int32)}

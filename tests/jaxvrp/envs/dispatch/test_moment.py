@@ -53,7 +53,7 @@ def after_eight(depot=False, hours=False):
     day = parse_day(day_of(depot=depot, hours=hours))
     sizes = {"num_vehicles": 1, "num_drones": 1} if depot else {"num_vehicles": 2}
     scenario = "same_day" if depot else "ride_pooling"
-    env = jaxvrp.make("dispatch", scenario=scenario, max_requests=10, max_stops=20, **sizes)
+    env = jaxvrp.make("dispatch", scenario=scenario, max_requests=10, max_stops=12, **sizes)
     state, timestep = jax.jit(env.reset_to)(day.instance)
     step = jax.jit(env.step)
     for _ in range(8):
@@ -86,7 +86,7 @@ def sized(monkeypatch):
 
 def test_a_moment_is_the_state_that_it_was_written_from(driven, sized):
     content, day, state = driven
-    sized(20)
+    sized(12)
     written = json.loads(json.dumps(by_hand.moment_of(content, state)))
     moment = parse_moment(written)
     found, wanted = by_hand.pending(day, moment), by_hand.pending(day, state)
@@ -106,7 +106,7 @@ def test_a_moment_is_the_state_that_it_was_written_from(driven, sized):
 
 def test_the_command_plans_a_moment_again(driven, sized, write, tmp_path, capsys):
     content, day, state = driven
-    sized(20)
+    sized(12)
     path = write(json.dumps(by_hand.moment_of(content, state)), "moment.json")
     out = tmp_path / "plan.json"
     solve.main([str(path), "--seconds", "0.2", "--out", str(out), str(tmp_path / "stops.csv")])
@@ -181,7 +181,7 @@ def test_a_mistake_in_a_moment_is_one_line(damage, says, write):
 
 def test_what_a_moment_is_not_for_is_one_line(sized, write, tmp_path):
     content = day_of()
-    sized(20)
+    sized(12)
     path = write(json.dumps(by_hand.moment_of(content, after_eight()[1])), "moment.json")
     with pytest.raises(UserError, match="no policy can play it"):
         solve.open_problem(path, run="dispatch_same_day")
@@ -321,13 +321,13 @@ def test_parcels_that_are_late_are_said_and_planned(searched):
 @pytest.mark.parametrize("depot", [False, True], ids=["rides", "parcels"])
 def test_noise_makes_nothing_late_that_a_moment_cannot_say(depot, sized):
     """Some stops of noisy days are late: their moments are written, read and planned again."""
-    sized(20)
+    sized(12)
     content = day_of(depot=depot)
     for request in content["requests"]:
         request["dropoff_deadline"] = request["arrival"] + 20
     day = parse_day({**content, "travel_seed": 3})
     fleet = {"scenario": "same_day", "num_vehicles": 1, "num_drones": 1} if depot else {"num_vehicles": 2}
-    env = jaxvrp.make("dispatch", max_requests=10, max_stops=20, travel_noise=0.8, **fleet)
+    env = jaxvrp.make("dispatch", max_requests=10, max_stops=12, travel_noise=0.8, **fleet)
     state, timestep = jax.jit(env.reset_to)(day.instance)
     step, late = jax.jit(env.step), 0
     for _ in range(9):

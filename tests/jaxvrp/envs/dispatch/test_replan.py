@@ -82,6 +82,7 @@ def test_nobody_is_dropped_no_plan_is_late_and_travel_shrinks(states, few):
     jax.tree.map(np.testing.assert_array_equal, again, plans)
 
 
+@pytest.mark.slow("ride_pooling")
 def test_search_drops_nobody_keeps_promises_and_beats_what_the_environment_does(few, searched):
     """At most of the travel that few rounds of the environment leave, and never more than before."""
     numbers, states, found = searched
@@ -96,6 +97,7 @@ def test_search_drops_nobody_keeps_promises_and_beats_what_the_environment_does(
         np.testing.assert_array_equal(getattr(found.plans, name), getattr(states.plans, name))
 
 
+@pytest.mark.slow("ride_pooling")
 def test_search_finds_the_least_travel_of_all_plans(few, searched):
     """Where few stops are open; brute force also says that no plan breaks a promise: less than all cannot be."""
     numbers, states, found = searched

@@ -58,8 +58,9 @@ def test_the_matrix_is_driven_in_its_direction():
     env = jaxvrp.make("dispatch", **SIZES, max_requests=2, travel="matrix")
     state, _ = jax.jit(env.reset_to)(make_instance(**SMALL, travel_time=WAYS))
     np.testing.assert_allclose(state.offers.added, [2 + 3])
+    step = jax.jit(env.step)
     for _ in range(2):
-        state, timestep = jax.jit(env.step)(state, {"dispatcher": jnp.array([1], jnp.int32)})
+        state, timestep = step(state, {"dispatcher": jnp.array([1], jnp.int32)})
     # The first parcel has been loaded, so the second is another trip: 0 -> 2 -> 0 is 5 + 4.
     assert timestep.done and float(timestep.metrics["travel"]) == pytest.approx(2 + 3 + 5 + 4)
 
