@@ -1,5 +1,7 @@
 """train.evaluate on a small run of dial-a-ride: the best of several tries, and other sizes than it was trained with."""
 
+import functools
+
 import jax
 import numpy as np
 import pytest
@@ -48,7 +50,8 @@ def test_a_metric_by_agent_has_a_figure_for_each(num_seeds):
     params = learner.actor_params(learner.init(jax.random.key(0)))
     found = to_host(evaluation_function(learner, evaluator)(params))
     assert found.keys() == {"return", "length", "invalid_actions", "place_0", "place_1"}
-    attempt = evaluator.attempt(learner.actor(first_seed(learner, params), deterministic=True), evaluator.keys(1)[0])
+    actor = learner.actor(first_seed(learner, params), deterministic=True)
+    attempt = jax.jit(functools.partial(evaluator.attempt, actor))(evaluator.keys(1)[0])
     for agent, place in enumerate(attempt["place"].mean(axis=0)):
         assert np.shape(found[f"place_{agent}"]) == ((2,) if num_seeds > 1 else ())
         np.testing.assert_allclose(np.ravel(found[f"place_{agent}"])[0], place, rtol=1e-5)
@@ -83,7 +86,8 @@ def test_what_is_drawn_of_several_tries_is_the_best_of_them(run):
     trained = RunFolder(run).load("latest")
     learner, evaluator = trained.learner, Evaluator(trained.learner.env, 2, 3)
     actor = learner.actor(trained.params, deterministic=False, temperature=3.0)
-    returns = [evaluator.attempt(actor, key)["return"][0] for key in evaluator.keys(4)]
+    attempt = jax.jit(functools.partial(evaluator.attempt, actor))
+    returns = [attempt(key)["return"][0] for key in evaluator.keys(4)]
     with Episodes(8) as episodes:
         tries = best_of_tries(learner, trained.params, evaluator, 4, episodes, temperature=3.0)[1]
     assert int(tries[0]) == np.argmax(returns) and len(set(map(float, returns))) > 1

@@ -48,8 +48,9 @@ def test_another_future_has_the_same_past():
     env = jaxvrp.make("dispatch", scenario="ride_pooling", max_requests=12, expected_requests=10.0, num_vehicles=2)
     state, timestep = jax.jit(env.reset)(jax.random.key(0))
     action = {role: np.zeros(mask.shape[0], np.int32) for role, mask in timestep.action_mask.items()}
+    step = jax.jit(env.step)
     for _ in range(4):
-        state, _ = jax.jit(env.step)(state, action)
+        state, _ = step(state, action)
     drawn = jax.jit(dispatch.another_future, static_argnums=0)(env, state, jax.random.key(1)).prepared
     arrival, past = np.asarray(drawn.instance.arrival), 5
     np.testing.assert_array_equal(drawn.table[:past], state.prepared.table[:past])

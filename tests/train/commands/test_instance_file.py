@@ -1,6 +1,7 @@
 """train.evaluate and train.replay on a user's own problem: any size for attention, its plan; mistakes are one line."""
 
 import csv
+import functools
 import json
 import pathlib
 
@@ -203,6 +204,7 @@ def test_a_plan_that_cannot_be_written_takes_no_other_with_it(tmp_path, capsys):
 def test_the_best_episode_by_events_is_as_long_as_its_time():
     env = jaxvrp.make(**ENV, decide="events")
     instance, actor = env.generate(jax.random.key(0)), RandomActor(env)
-    episode, figures = instance_file.best_episode(env, actor, instance, jax.random.key(1), tries=1)
+    play = jax.jit(functools.partial(instance_file.best_episode, env, actor, tries=1))
+    episode, figures = play(instance, jax.random.key(1))
     assert figures["length"] == env.metrics(jax.tree.map(lambda leaf: leaf[-1], episode.states))["time_step"]
     assert figures["length"] > (np.asarray(episode.timesteps.duration) > 0).sum()

@@ -86,12 +86,13 @@ def test_the_search_finds_the_best_plans_of_all(limits):
     env = jaxvrp.make(
         "darp", num_nodes=NODES, num_agents=VEHICLES, limits=limits, travel="matrix", penalty_unvisited=1000.0
     )
+    reset_to, step = jax.jit(env.reset_to), jax.jit(env.step)
     found = zip(instances, np.asarray(plans), np.asarray(cost), strict=True)
     for instance, actions, expected in (each for each in found if each[2] < 1000.0):  # all are served
-        state, timestep = jax.jit(env.reset_to)(instance)
+        state, timestep = reset_to(instance)
         total = 0.0
         for node in actions:
-            state, timestep = jax.jit(env.step)(state, {"vehicle": jnp.array([node], jnp.int32)})
+            state, timestep = step(state, {"vehicle": jnp.array([node], jnp.int32)})
             total -= float(timestep.reward["vehicle"][0])
         assert timestep.done and int(state.invalid_actions) == 0
         assert total == pytest.approx(expected, rel=1e-5)
@@ -105,8 +106,9 @@ def test_the_matrix_is_driven_in_its_direction():
     assert solution_report(with_lengths, [1, 2, 0]).cost == 7.0 * 10
     env = jaxvrp.make("darp", num_nodes=2, num_agents=1, travel="matrix")
     state, _ = jax.jit(env.reset_to)(with_lengths)
+    step = jax.jit(env.step)
     for node in (1, 2):
-        state, _ = jax.jit(env.step)(state, {"vehicle": jnp.array([node], jnp.int32)})
+        state, _ = step(state, {"vehicle": jnp.array([node], jnp.int32)})
     assert float(state.total_distance) == 70.0 and float(state.current_time) == 6.0
 
 
