@@ -18,19 +18,6 @@ from jaxvrp.envs.darp.problem.instance import Instance, all_ways, prohibitive, t
 from jaxvrp.io.limits import LEAST
 
 
-class Past(struct.PyTreeNode):
-    """The part of a plan that cannot change any more where it goes on from the middle of an episode; plans last.
-
-    The beginning of a sequence, up to the stop where the current vehicle is, stands for what it has done: the depot for
-    each vehicle before it and for itself, then the pickups of requests on board, then that stop.
-    """
-
-    position: jax.Array  # `i32[B]`, of the stop where the vehicle is
-    start: jax.Array  # `f32[B]`, of service there
-    aboard: jax.Array  # `bool[R, B]`, requests on board: their pickups stay, their drop-offs are to be inserted
-    stranding: jax.Array  # `f32[B]`, the cost of not delivering one of them
-
-
 class Lanes(struct.PyTreeNode):
     """What rounds read of the problems."""
 
@@ -39,8 +26,7 @@ class Lanes(struct.PyTreeNode):
     time: jax.Array | None  # likewise, of ways along streets; None where they follow from distances
     origin: jax.Array  # `i32[B]`, where the distances of a plan's problem begin
     penalty: jax.Array  # `f32[B]`, of an unvisited node
-    past: Past | None  # None for whole plans
-    limits: bool = struct.field(pytree_node=False)  # whether ride times and durations are enforced; not beside a past
+    limits: bool = struct.field(pytree_node=False)  # whether ride times and durations are enforced
 
     @property
     def exists(self) -> jax.Array:
@@ -74,7 +60,6 @@ def make_lanes(instances: Instance, tries: int, penalty: float | jax.Array | Non
         time=times.reshape(-1) if has_streets else None,
         origin=problem * lengths.shape[1] ** 2,
         penalty=jnp.broadcast_to(jnp.asarray(penalty, jnp.float32), problem.shape),
-        past=None,
         limits=limits,
     )
 
@@ -104,7 +89,7 @@ def pick(array: jax.Array, index: jax.Array) -> jax.Array:
 
 
 def following(array: jax.Array) -> jax.Array:
-    """Of the next stop, `[T, B]`; of the first behind the last, which is void."""
+    """What `array` (`[T, B]`) has for the next stop; behind the last stop that of the first, which is void."""
     return jnp.roll(array, -1, axis=0)
 
 
@@ -121,5 +106,5 @@ def length_of(lanes: Lanes, sequence: jax.Array) -> jax.Array:
 
 
 def where(condition: jax.Array, a: Any, b: Any) -> Any:
-    """Of each plan that of `a` or of `b`, by a condition, `bool[B]`."""
+    """`jnp.where` for trees with plans last: plans of `a` where their condition (`bool[B]`) holds, else of `b`."""
     return jax.tree.map(functools.partial(jnp.where, condition), a, b)

@@ -20,7 +20,6 @@ from jaxvrp.envs.darp.baselines.lanes import (
     of_nodes,
     pick,
     time_between,
-    where,
 )
 from jaxvrp.envs.darp.baselines.limits import keep_limits
 
@@ -56,17 +55,15 @@ def recreated(lanes: Lanes, sequence: jax.Array, waiting: jax.Array, turn: jax.A
     Args:
         lanes: the problems.
         sequence, waiting: as in `Plans`.
-        turn: `f32[R, B]` in [0, 1); the least comes first, after the requests on board.
+        turn: `f32[R, B]` in [0, 1); the least comes first.
         noise: `f32[2 T, B]`, from which the noise of each place is taken.
     """
     numbers = jnp.arange(len(waiting), dtype=jnp.int32)[:, None]
-    if lanes.past is not None:
-        turn = turn - lanes.past.aboard
 
     def insert(carry: tuple[jax.Array, jax.Array, jax.Array, jax.Array]) -> Any:
         index, sequence, waiting, turn = carry
         next_turn, request = least(turn)
-        stops = make_stops(lanes, sequence, waiting)
+        stops = make_stops(lanes, sequence)
         # Other rows of noise for each insertion, for pickups and for drop-offs.
         rows = (7 * (index + 1) % len(sequence), 17 * (index + 1) % len(sequence))
         of_ends = tuple(jax.lax.dynamic_slice_in_dim(noise, row, len(sequence)) for row in rows)
@@ -78,12 +75,7 @@ def recreated(lanes: Lanes, sequence: jax.Array, waiting: jax.Array, turn: jax.A
 
     start = (jnp.zeros((), jnp.int32), sequence, waiting, jnp.where(waiting, turn, 2.0))
     _, sequence, waiting, _ = jax.lax.while_loop(lambda carry: (carry[3] < 2.0).any(), insert, start)
-    length = length_of(lanes, sequence)
-    if lanes.past is None:
-        return Plans(sequence, waiting, length + 2.0 * lanes.penalty * waiting.sum(axis=0))
-    stranded = (waiting & lanes.past.aboard).sum(axis=0)
-    unserved = 2.0 * lanes.penalty * (waiting.sum(axis=0) - stranded)
-    return Plans(sequence, waiting, length + (unserved + lanes.past.stranding * stranded))
+    return Plans(sequence, waiting, length_of(lanes, sequence) + 2.0 * lanes.penalty * waiting.sum(axis=0))
 
 
 def _inserted(
@@ -93,7 +85,7 @@ def _inserted(
 
     def best(cost: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
         cheapest, before = least(cost)
-        return _with(lanes, sequence, request, before, pick(drop, before)), before, jnp.isfinite(cheapest)
+        return _with(sequence, request, before, pick(drop, before)), before, jnp.isfinite(cheapest)
 
     if not lanes.limits:
         inserted, _, found = best(cost)
@@ -114,26 +106,19 @@ def _inserted(
     return result, found
 
 
-def make_stops(lanes: Lanes, sequence: jax.Array, waiting: jax.Array) -> Stops:
-    """Times and loads along the sequences, where these requests, `bool[R, B]`, have no place."""
+def make_stops(lanes: Lanes, sequence: jax.Array) -> Stops:
+    """Times and loads along the sequences."""
     is_depot = sequence == 0
     instance = lanes.instance
     tables = (instance.earliest, instance.deadline, instance.service_time, instance.demand)
     earliest, deadline, service, demand = (of_nodes(table, sequence) for table in tables)
     length = between(lanes, sequence, following(sequence))
     leg = time_between(lanes, sequence, following(sequence), length)
-    begins, opening = is_depot, earliest
-    if lanes.past is not None:
-        is_here = jnp.arange(len(sequence), dtype=jnp.int32)[:, None] == lanes.past.position
-        begins, opening = begins | is_here, jnp.where(is_here, lanes.past.start, opening)
-        # A passenger on board whose drop-off has no place takes no seat.
-        is_waiting = jnp.concatenate([jnp.zeros_like(waiting[:1]), jnp.repeat(waiting, 2, axis=0)])
-        demand = jnp.where(of_nodes(is_waiting, sequence), 0, demand)
 
     def forward(clock: tuple[jax.Array, jax.Array, jax.Array], stop: tuple[jax.Array, ...]) -> Any:
         leave, load, vehicle = clock
-        is_depot, begins, opening, service, leg, demand = stop
-        start = jnp.where(begins, opening, jnp.maximum(leave, opening))
+        is_depot, earliest, service, leg, demand = stop
+        start = jnp.where(is_depot, earliest, jnp.maximum(leave, earliest))
         load, vehicle = load + demand, vehicle + is_depot
         return (start + service + leg, load, vehicle), (start, load, vehicle)
 
@@ -144,7 +129,7 @@ def make_stops(lanes: Lanes, sequence: jax.Array, waiting: jax.Array) -> Stops:
 
     zero, none = jnp.zeros_like(lanes.penalty), jnp.zeros_like(lanes.origin)
     # Whole requests are inserted, so no passenger is on board at a depot, and the load needs no reset there.
-    along = (is_depot, begins, opening, service, leg, demand)
+    along = (is_depot, earliest, service, leg, demand)
     start, load, vehicle = jax.lax.scan(forward, (zero, none, none - 1), along)[1]
     latest = jax.lax.scan(backward, zero, (is_depot, deadline, service, leg), reverse=True)[1]
     vehicles = len(lanes.instance.capacity)
@@ -163,7 +148,7 @@ class _Places(struct.PyTreeNode):
     latest: jax.Array  # `f32`, of the drop-off's service; finite, since a passenger who is not on board arrives at inf
     dropped: jax.Array  # `f32`, distance for the drop-off, with noise
     first_leg: jax.Array  # `f32`, time from the pickup to the next stop
-    direct: jax.Array  # `f32`, time from the pickup to the drop-off; `[1, B]` where it is the same everywhere
+    direct: jax.Array  # `f32[1, B]`, time from the pickup to the drop-off
     both: jax.Array  # `f32`, distance for pickup and drop-off at once, with noise
 
 
@@ -177,7 +162,7 @@ class _Ways(NamedTuple):
 
 
 def _both_ways(lanes: Lanes, node: jax.Array, stops: jax.Array) -> _Ways:
-    """Of a node of each plan, `i32[B]`; without streets, ways there and on are the same."""
+    """The ways to and from a node of each plan, `i32[B]`; without streets, both are the same."""
     on = between(lanes, node, stops)
     time_on = time_between(lanes, node, stops, on)
     if lanes.time is None:
@@ -187,7 +172,7 @@ def _both_ways(lanes: Lanes, node: jax.Array, stops: jax.Array) -> _Ways:
 
 
 def _all_places(lanes: Lanes, stops: Stops, request: jax.Array, noise: jax.Array) -> _Places:
-    """Of a request each, `i32[B]`; `noise`, `f32[T, B]`, is added to what a drop-off costs."""
+    """The places of one request of each plan, `i32[B]`; `noise`, `f32[T, B]`, is added to what a drop-off costs."""
     pickup, drop_off = 2 * request + 1, 2 * request + 2
     has_room = pick(lanes.instance.demand, pickup) <= stops.room
     pickup_ways, drop_off_ways = _both_ways(lanes, pickup, stops.node), _both_ways(lanes, drop_off, stops.node)
@@ -196,7 +181,7 @@ def _all_places(lanes: Lanes, stops: Stops, request: jax.Array, noise: jax.Array
     in_time = boards <= pick(lanes.instance.deadline, pickup)
     latest = following(stops.latest - drop_off_ways.time_on) - pick(lanes.instance.service_time, drop_off)
     from_then_on = following(drop_off_ways.on) - stops.length + noise
-    place = _Places(
+    return _Places(
         boards=jnp.where(in_time & has_room, boards, jnp.inf),
         detour=pickup_ways.there + following(pickup_ways.on) - stops.length,
         # No passenger rides beyond the depot.
@@ -208,23 +193,6 @@ def _all_places(lanes: Lanes, stops: Stops, request: jax.Array, noise: jax.Array
         direct=time_between(lanes, pickup, drop_off, direct)[None],
         both=pickup_ways.there + direct + from_then_on,
     )
-    return place if lanes.past is None else _after_past(lanes, stops, request, place)
-
-
-def _after_past(lanes: Lanes, stops: Stops, request: jax.Array, place: _Places) -> _Places:
-    """Places after what is done; requests on board board where the vehicle is, at once and without a detour."""
-    assert lanes.past is not None
-    aboard, position = pick(lanes.past.aboard, request), jnp.arange(len(stops.node), dtype=jnp.int32)[:, None]
-    leaves = stops.start + stops.service - pick(lanes.instance.service_time, 2 * request + 1)
-    of_aboard = place.replace(
-        boards=jnp.where(position == lanes.past.position, leaves, jnp.inf),
-        detour=jnp.zeros_like(place.detour),
-        first_leg=stops.leg,
-        direct=place.last_leg,
-        both=place.dropped,
-    )
-    of_waiting = place.replace(boards=jnp.where(position >= lanes.past.position, place.boards, jnp.inf))
-    return where(aboard, of_aboard, of_waiting)
 
 
 def places(lanes: Lanes, stops: Stops, request: jax.Array, noise: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:
@@ -284,16 +252,9 @@ def places(lanes: Lanes, stops: Stops, request: jax.Array, noise: tuple[jax.Arra
     return cheapest + noise[0], drop
 
 
-def _with(lanes: Lanes, sequence: jax.Array, request: jax.Array, before: jax.Array, drop: jax.Array) -> jax.Array:
-    """The sequences with a pickup right after stop `before`, and the drop-off after `drop`, all `i32[B]`.
-
-    For a request on board, the drop-off alone.
-    """
+def _with(sequence: jax.Array, request: jax.Array, before: jax.Array, drop: jax.Array) -> jax.Array:
+    """The sequences with a pickup right after stop `before`, and the drop-off after `drop`, all `i32[B]`."""
     position, drop_off = jnp.arange(len(sequence), dtype=jnp.int32)[:, None], 2 * request + 2
     by_one, by_two = jnp.roll(sequence, 1, axis=0), jnp.roll(sequence, 2, axis=0)
     cases = [position <= before, position == before + 1, position <= drop + 1, position == drop + 2]
-    both = jnp.select(cases, [sequence, 2 * request + 1, by_one, drop_off], by_two)
-    if lanes.past is None:
-        return both
-    alone = jnp.select([position <= drop, position == drop + 1], [sequence, drop_off], by_one)
-    return jnp.where(pick(lanes.past.aboard, request), alone, both)
+    return jnp.select(cases, [sequence, 2 * request + 1, by_one, drop_off], by_two)

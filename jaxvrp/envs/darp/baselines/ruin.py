@@ -23,7 +23,7 @@ FAR = 1e6  # farther than any number of stops
 
 
 def most_removed(requests: int) -> int:
-    """Of so many; two, where there are two, since both may belong into another vehicle."""
+    """The most requests that a round takes out of a plan; both of two, since both may belong in another vehicle."""
     return max(min(requests, 2), min(MOST_REMOVED, 3 * requests // 5))
 
 
@@ -98,12 +98,10 @@ def _from_strings(lanes: Lanes, related: jax.Array, place: jax.Array, tour: jax.
     return jnp.where(of_nodes(is_near, number) & (tour >= 0), apart, FAR)
 
 
-def without(lanes: Lanes, sequence: jax.Array, removed: jax.Array) -> jax.Array:
-    """The sequences without the nodes of some requests, `bool[R, B]`; pickups that have been done stay."""
+def without(sequence: jax.Array, removed: jax.Array) -> jax.Array:
+    """The sequences without the nodes of some requests, `bool[R, B]`."""
     stops, batch = sequence.shape
     of_node = jnp.concatenate([jnp.zeros((1, batch), bool), jnp.repeat(removed, 2, axis=0)])
-    if lanes.past is not None:
-        of_node = of_node.at[1::2].set(removed & ~lanes.past.aboard)
     kept = ~of_nodes(of_node, sequence)
 
     def count(before: jax.Array, kept: jax.Array) -> tuple[jax.Array, jax.Array]:

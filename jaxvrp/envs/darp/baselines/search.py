@@ -36,7 +36,7 @@ class Search(struct.PyTreeNode):
     """A search that goes on: `B` chains of plans, as many for each of some instances."""
 
     lanes: Lanes  # the problems, as rounds read them
-    mean_leg: jax.Array  # `f32[B]`, of the first plans, what had been done before left out
+    mean_leg: jax.Array  # `f32[B]`, of the first plans
     plans: Plans  # where the chains are
     best: Plans  # the best that each has been at
 
@@ -78,22 +78,12 @@ def begin(
 
     instances = jax.vmap(as_float32)(instances)
     lanes = make_lanes(jax.vmap(tightened)(instances) if limits else instances, tries, penalty, limits=limits)
+    # All requests are inserted in random order, without noise.
     empty = jnp.zeros((len(lanes.instance.demand) + len(lanes.instance.capacity), lanes.exists.shape[1]), jnp.int32)
-    return begin_from(lanes, empty, key)
-
-
-def begin_from(lanes: Lanes, sequence: jax.Array, key: jax.Array) -> Search:
-    """A search that has made its first plans from sequences, `i32[T, B]`, in which no request has a place yet.
-
-    All requests are inserted in random order, without noise.
-    """
     turn = jax.random.uniform(key, lanes.exists.shape, jnp.float32)
-    plans = recreated(
-        lanes, sequence, lanes.exists, turn, jnp.zeros((2 * len(sequence), sequence.shape[1]), jnp.float32)
-    )
-    added = length_of(lanes, plans.sequence) - length_of(lanes, sequence)
-    visits = 2.0 * lanes.exists.sum(axis=0) + 1.0
-    return Search(lanes, jnp.maximum(added, 0.0) / visits, plans, plans)
+    plans = recreated(lanes, empty, lanes.exists, turn, jnp.zeros((2 * len(empty), empty.shape[1]), jnp.float32))
+    legs = 2.0 * lanes.exists.sum(axis=0) + 1.0
+    return Search(lanes, length_of(lanes, plans.sequence) / legs, plans, plans)
 
 
 def heats(progress: jax.Array) -> jax.Array:
@@ -115,7 +105,7 @@ def advance(search: Search, key: jax.Array, heats: jax.Array) -> Search:
         uniform = jax.random.uniform(change_key, (3 + 2 * requests + stops, len(mean_leg)), jnp.float32)
         dice, ruin, turn, table = jnp.split(uniform, [3, 3 + requests, 3 + 2 * requests])
         removed = chosen(lanes, plans.sequence, count, ruin, dice)
-        sequence = without(lanes, plans.sequence, removed)
+        sequence = without(plans.sequence, removed)
         noise = NOISE * mean_leg * jnp.concatenate([table, table])
         changed = recreated(lanes, sequence, plans.waiting | removed, turn, noise)
         patience = -heat * mean_leg * jnp.log(jax.random.uniform(accept_key, mean_leg.shape, jnp.float32, minval=1e-9))
@@ -197,7 +187,7 @@ class SearchActor:
     """
 
     def __init__(self, env: Darp, rounds: int = 300):
-        """For episodes of `env`; as many `rounds` for each."""
+        """A planner of episodes of `env`, each with this many `rounds` of search."""
         self.env, self.rounds = env, rounds
 
     def init(self, num_envs: int) -> Carry:

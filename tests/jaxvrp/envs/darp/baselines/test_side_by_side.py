@@ -83,14 +83,12 @@ def test_each_place_costs_what_driving_it_adds():
     served = np.asarray(~current.plans.waiting & lanes.exists).T
     request = np.array([rng.choice(np.flatnonzero(each)) if each.any() else 0 for each in served])
     removed = np.arange(REQUESTS)[:, None] == request
-    left = jax.jit(ruin.without)(lanes, jnp.asarray(sequence), jnp.asarray(removed))
+    left = jax.jit(ruin.without)(jnp.asarray(sequence), jnp.asarray(removed))
     silent = jnp.zeros((2, *left.shape))
 
     @jax.jit
     def places():
-        return recreate.places(
-            lanes, recreate.make_stops(lanes, left, jnp.asarray(removed)), jnp.asarray(request, jnp.int32), silent
-        )
+        return recreate.places(lanes, recreate.make_stops(lanes, left), jnp.asarray(request, jnp.int32), silent)
 
     cost = np.asarray(places()[0])
     found = 0
