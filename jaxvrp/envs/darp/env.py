@@ -18,7 +18,6 @@ from jaxvrp.envs.darp.observation import REQUEST
 from jaxvrp.envs.darp.problem.figures import figures_of
 from jaxvrp.envs.darp.problem.generator import CORDEAU_KINDS, INSTANCES, generate
 from jaxvrp.envs.darp.problem.instance import Instance, as_float32, pad, with_streets
-from jaxvrp.envs.darp.reward import REWARDS, step_reward, unvisited_nodes
 from jaxvrp.envs.darp.rules import State
 from jaxvrp.geography.streets import MATRIX, STRAIGHT, TRAVEL
 from jaxvrp.spaces import Box, ByKind, ByRole, Discrete, EntityKind, Pointer, Role
@@ -56,7 +55,10 @@ class Darp(Environment):
     num_nodes: int = fields.size(20, minimum=2, help="N, pickups and drop-offs; even")
     num_agents: int = fields.size(5, help="V, vehicles")
     reward_kind: str = fields.choice(
-        "sparse", REWARDS, keyword="reward", help="all of the reward on the last step, or the distance as it is driven"
+        "sparse",
+        ("sparse", "dense"),
+        keyword="reward",
+        help="all of the reward on the last step, or the distance as it is driven",
     )
     observation_kind: str = fields.choice(
         "entities",
@@ -221,8 +223,15 @@ class Darp(Environment):
 
     def reward(self, state: State) -> ByRole:
         """`{"vehicle": f32[1]}`, see the class."""
-        penalties = {"penalty_unvisited": self.penalty_unvisited, "orphan_factor": self.orphan_factor}
-        return {ROLE: step_reward(state, kind=self.reward_kind, **penalties)[None]}
+        stranded = rules.stranded(state).astype(jnp.float32)
+        unvisited = jnp.sum(~state.visited[1:], dtype=jnp.float32)
+        penalty = self.penalty_unvisited * (unvisited + (self.orphan_factor - 1.0) * stranded)
+        ending = jnp.where(state.done, penalty, 0.0)
+        if self.reward_kind == "dense":
+            paid = -(state.step_distance + ending)
+        else:
+            paid = jnp.where(state.done, -(state.total_distance + ending), 0.0)
+        return {ROLE: paid[None]}
 
     def is_terminal(self, state: State) -> jax.Array:
         """All customers visited, or all vehicles finished."""
@@ -235,7 +244,7 @@ class Darp(Environment):
         return {
             "requests_served": served,
             "served_share": served / jnp.maximum(jnp.sum(real, dtype=jnp.float32), 1.0),
-            "unvisited_nodes": unvisited_nodes(state),
+            "unvisited_nodes": jnp.sum(~state.visited[1:], dtype=jnp.float32),
             "stranded": rules.stranded(state).astype(jnp.float32),
             "total_distance": state.total_distance,
             "vehicles_used": state.vehicles_used.astype(jnp.float32),

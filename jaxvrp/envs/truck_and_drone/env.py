@@ -14,8 +14,8 @@ from jaxvrp.entities import flat_box, flatten
 from jaxvrp.environment import Environment
 from jaxvrp.envs.truck_and_drone import observation, rules
 from jaxvrp.envs.truck_and_drone.operations import FIRST_SERVE
-from jaxvrp.envs.truck_and_drone.state import State
-from jaxvrp.spaces import Box, ByKind, ByRole, Discrete, EntityKind, Pointer, Role
+from jaxvrp.envs.truck_and_drone.rules import State
+from jaxvrp.spaces import Box, ByKind, ByRole, Discrete, EntityKind, Place, Pointer, Role
 
 DRONE, TRUCK = "drone", "truck"
 
@@ -43,7 +43,8 @@ class TruckAndDrone(Environment, abc.ABC):
 
     @property
     def _nodes(self) -> EntityKind:
-        return observation.node_kind(self.num_nodes, self.sees.STATIC, self.sees.DYNAMIC)
+        places = (Place("present", "x", "y"),)
+        return EntityKind(observation.NODE, self.num_nodes, self.sees.STATIC, self.sees.DYNAMIC, places)
 
     @property
     def roles(self) -> dict[str, Role]:
@@ -90,7 +91,7 @@ class TruckAndDrone(Environment, abc.ABC):
         return {observation.NODE: jnp.where(state.instance.exists, planes, 0.0)}
 
     def entities(self, state: State) -> ByKind:
-        """Likewise; nodes that are left for good are 0."""
+        """`{"node": f32[K, n]}`, what changes; {} where all is one vector. Nodes that are left for good are 0."""
         if not self.entity_kinds:
             return {}
         present = rules.in_play(state, allow_revisits=self.allow_revisits)

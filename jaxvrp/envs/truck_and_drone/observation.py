@@ -8,9 +8,9 @@ import jax.numpy as jnp
 from jaxvrp.envs.truck_and_drone import rules
 from jaxvrp.envs.truck_and_drone.legs import drone_time, launch_time, node_indices, truck_time
 from jaxvrp.envs.truck_and_drone.operations import FIRST_SERVE
-from jaxvrp.envs.truck_and_drone.state import State
+from jaxvrp.envs.truck_and_drone.rules import State
 from jaxvrp.rows import rows_at
-from jaxvrp.spaces import EntityKind, Feature, Place
+from jaxvrp.spaces import Feature
 
 NODE = "node"
 
@@ -62,11 +62,6 @@ DYNAMIC = (
     Feature("drone_time", "drone's time to here, from its customer if it is away / H"),
     Feature("wait", "how long the drone would wait here if the truck came next, below 0 the truck for it / H"),
 )
-
-
-def node_kind(count: int, static: tuple[Feature, ...], dynamic: tuple[Feature, ...]) -> EntityKind:
-    """The kind of so many nodes, the depot first."""
-    return EntityKind(NODE, count, static, dynamic, (Place("present", "x", "y"),))
 
 
 def _drone_node(state: State) -> jax.Array:

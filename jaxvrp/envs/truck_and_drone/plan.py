@@ -18,7 +18,7 @@ from jaxvrp.envs.truck_and_drone.operations import (
     Operation,
     actions_to_operations,
 )
-from jaxvrp.envs.truck_and_drone.state import State
+from jaxvrp.envs.truck_and_drone.rules import State
 from jaxvrp.envs.truck_and_drone.ways import Leg
 from jaxvrp.episodes import Episode, until_end
 from jaxvrp.io.problems.violations import PlanReport
@@ -28,7 +28,7 @@ from jaxvrp.problems import Problems
 AnyInstance = TypeVar("AnyInstance", bound=Instance)
 
 COLUMNS = ("who", "leave", "arrive", "from", "to", "serves", "with_drone")
-"""Of a way, and of the table."""
+"""Keys of a way, and columns of the table."""
 
 LOOKED_AT = 200
 """Customers, the first of them, whose least flights are worked out."""

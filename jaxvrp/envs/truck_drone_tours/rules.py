@@ -14,7 +14,6 @@ import jax.numpy as jnp
 from flax import struct
 
 from jaxvrp.envs.truck_and_drone import rules
-from jaxvrp.envs.truck_and_drone import state as shared
 from jaxvrp.envs.truck_and_drone.legs import Figures, drone_time, node_indices, truck_distance, truck_time
 from jaxvrp.envs.truck_and_drone.rules import Turns
 from jaxvrp.envs.truck_drone_tours.problem.instance import Instance
@@ -45,7 +44,7 @@ class Tours(struct.PyTreeNode):
     waiting: jax.Array  # `f32[]`, time that trucks and drones waited for windows to open
 
 
-class State(shared.State, kw_only=True):
+class State(rules.State, kw_only=True):
     """Where an episode stands."""
 
     instance: Instance
@@ -65,9 +64,21 @@ def begin(instance: Instance, num_tandems: int) -> State:
     return state.replace(done=state.done | ~can_leave(instance, state.figures, state.served))
 
 
-def advance(state: State, drone: jax.Array, truck: jax.Array, num_invalid: jax.Array) -> State:
-    """The state after the turn of one of them; `drone` and `truck` (`i32[]`) are allowed, and one of them is idle."""
-    return end_tour(state, rules.advance(TURNS, state, drone, truck, num_invalid))
+def advance(before: State, drone: jax.Array, truck: jax.Array, num_invalid: jax.Array) -> State:
+    """The state after the turn of one of them; `drone` and `truck` (`i32[]`) are allowed, and one of them is idle.
+
+    A tour that is over is closed, and the next tandem stands at the depot.
+    """
+    state = rules.advance(TURNS, before, drone, truck, num_invalid)
+    is_over = ((before.truck_node != 0) | before.is_away) & (state.truck_node == 0) & ~state.is_away
+    tours = state.tours
+    left = tours.tandems_left - is_over
+    stuck = state.served.all() | (left == 0) | ~can_leave(state.instance, state.figures, state.served)
+    return state.replace(
+        clock=jnp.where(is_over, state.instance.opens[0], state.clock),
+        tours=tours.replace(tandems_left=left, load=jnp.where(is_over, 0.0, tours.load)),
+        done=is_over & stuck,
+    )
 
 
 def stay(state: State) -> State:
@@ -77,7 +88,17 @@ def stay(state: State) -> State:
 
 def launch(state: State, customer: jax.Array) -> State:
     """The drone leaves the truck for a customer: both leave once that can be served on arrival."""
-    return hold_launch(rules.launch(state, customer))
+    state = rules.launch(state, customer)
+    instance, tours = state.instance, state.tours
+    wait = jnp.maximum(rows_at(instance.opens, customer) - (state.clock + state.drone_elapsed), 0.0)
+    used = _sortie_of(state).used + drone_time(instance, customer, node_indices(instance))
+    in_range = (used <= _granted(instance.endurance)) & (~state.served | (node_indices(instance) == 0))
+    return state.replace(
+        truck_elapsed=state.truck_elapsed + wait,
+        drone_elapsed=state.drone_elapsed + wait + rows_at(instance.service, customer),
+        in_range=in_range,
+        tours=tours.replace(load=tours.load + instance.demand[customer], waiting=tours.waiting + wait),
+    )
 
 
 def meet(state: State) -> State:
@@ -86,9 +107,11 @@ def meet(state: State) -> State:
 
 
 def drive(state: State, node: jax.Array) -> State:
-    """The truck goes to `node`, pays, and serves if the drone is on board."""
+    """The truck goes to `node` and pays; it serves if the drone is on board, else the drone decides before."""
     driven = truck_distance(state.instance, state.truck_node, node)
-    return arrive(rules.drive(state, node), driven * state.instance.truck_price)
+    state = rules.drive(state, node)
+    paid, load = driven * state.instance.truck_price, state.tours.load + rows_at(state.instance.demand, node)
+    return serve_by_truck(pay(state.replace(tours=state.tours.replace(load=load)), paid), ~state.is_away)
 
 
 TURNS = Turns(stay, launch, meet, drive)
@@ -106,27 +129,6 @@ def serve_by_truck(state: State, is_due: bool | jax.Array) -> State:
     )
 
 
-def arrive(state: State, paid: jax.Array) -> State:
-    """The truck has come to a node, and pays; with the drone away, the drone decides before the truck serves."""
-    tours = state.tours
-    loaded = state.replace(tours=tours.replace(load=tours.load + rows_at(state.instance.demand, state.truck_node)))
-    return serve_by_truck(pay(loaded, paid), ~state.is_away)
-
-
-def hold_launch(state: State) -> State:
-    """The drone has just been launched: both leave once its customer can be served on arrival."""
-    instance, customer, tours = state.instance, state.drone_customer, state.tours
-    wait = jnp.maximum(rows_at(instance.opens, customer) - (state.clock + state.drone_elapsed), 0.0)
-    used = _sortie_of(state).used + drone_time(instance, customer, node_indices(instance))
-    in_range = (used <= _granted(instance.endurance)) & (~state.served | (node_indices(instance) == 0))
-    return state.replace(
-        truck_elapsed=state.truck_elapsed + wait,
-        drone_elapsed=state.drone_elapsed + wait + rows_at(instance.service, customer),
-        in_range=in_range,
-        tours=tours.replace(load=tours.load + instance.demand[customer], waiting=tours.waiting + wait),
-    )
-
-
 def pay(state: State, paid: jax.Array) -> State:
     """Money, `f32[]`, for a way of the truck, or for both of the drone's, is added to the cost."""
     return state.replace(growth=paid, tours=state.tours.replace(cost=state.tours.cost + paid))
@@ -136,19 +138,6 @@ def can_leave(instance: Instance, figures: Figures, served: jax.Array) -> jax.Ar
     """`bool[]`, whether a truck alone could serve one of the customers that are left."""
     arrival = _arrivals(instance, jnp.zeros((), jnp.int32), instance.opens[0], jnp.zeros(()), ~served)
     return (_late_on_board(instance, figures, arrival) <= 0.0).any()
-
-
-def end_tour(before: State, state: State) -> State:
-    """`state` after a step from `before`; a tour that is over is closed, and the next tandem stands at the depot."""
-    is_over = ((before.truck_node != 0) | before.is_away) & (state.truck_node == 0) & ~state.is_away
-    tours = state.tours
-    left = tours.tandems_left - is_over
-    stuck = state.served.all() | (left == 0) | ~can_leave(state.instance, state.figures, state.served)
-    return state.replace(
-        clock=jnp.where(is_over, state.instance.opens[0], state.clock),
-        tours=tours.replace(tandems_left=left, load=jnp.where(is_over, 0.0, tours.load)),
-        done=is_over & stuck,
-    )
 
 
 # Jitted, so that a program that asks several times traces it once.
@@ -169,7 +158,7 @@ def late_in_the_air(state: State) -> tuple[jax.Array, jax.Array]:
     instance, here, sortie = state.instance, state.truck_node, _sortie_of(state)
     at_once = _late_by_meeting(state, sortie, here[None], _now(state)[None])[0]
     leave, late = _served(instance, here, _now(state))
-    after = _arrivals(instance, here, leave, _load(state), ~state.served)
+    after = _arrivals(instance, here, leave, state.tours.load, ~state.served)
     later = jnp.maximum(late, _late_by_meeting(state, sortie, node_indices(instance), after).min())
     return at_once, jnp.where(here == 0, jnp.inf, later)
 
@@ -181,7 +170,7 @@ def late_by_launch(state: State) -> jax.Array:
     launch = jnp.maximum(state.clock + instance.launch_time, instance.opens - flight)
     sortie = Sortie(nodes, launch + flight + instance.service, flight + instance.service)
     is_left = ~state.served & (nodes != nodes[:, None])
-    arrival = _arrivals(instance, here, launch, _load(state) + instance.demand, is_left)
+    arrival = _arrivals(instance, here, launch, state.tours.load + instance.demand, is_left)
     straight = _late_by_meeting(state, sortie, nodes, arrival)
     # A truck that is launched from the depot comes back to it by way of a customer.
     leave, late = _served(instance, nodes, arrival)
@@ -203,7 +192,7 @@ def truck_allowed(state: State) -> jax.Array:
 
 def late_by_way(state: State) -> jax.Array:
     """`f32[n]`, how late the tandem is at best if the truck goes to each node now; inf where it may not go."""
-    arrival = _arrivals(state.instance, state.truck_node, _now(state), _load(state), ~state.served)
+    arrival = _arrivals(state.instance, state.truck_node, _now(state), state.tours.load, ~state.served)
     on_board = _late_on_board(state.instance, state.figures, arrival)
     return jnp.where(state.is_away, _late_with_drone_away(state, arrival), on_board)
 
@@ -212,7 +201,7 @@ def _late_with_drone_away(state: State, arrival: jax.Array) -> jax.Array:
     """`f32[n]`, how late the tandem is at best if the truck comes to each node at `arrival`, to meet there or later."""
     instance, nodes, sortie = state.instance, node_indices(state.instance), _sortie_of(state)
     leave, late = _served(instance, nodes, arrival)
-    after = _arrivals(instance, nodes, leave, _load(state) + instance.demand, ~state.served)
+    after = _arrivals(instance, nodes, leave, state.tours.load + instance.demand, ~state.served)
     later = jnp.maximum(late, _late_by_meeting(state, sortie, nodes, after).min(axis=1))
     return jnp.minimum(_late_by_meeting(state, sortie, nodes, arrival), jnp.where(nodes == 0, jnp.inf, later))
 
@@ -260,7 +249,7 @@ def _closes(instance: Instance) -> jax.Array:
 
 
 def _sortie_of(state: State) -> Sortie:
-    """Of the drone that is away."""
+    """The sortie of the drone that is away."""
     customer = state.drone_customer
     used = drone_time(state.instance, state.launch_node, customer) + rows_at(state.instance.service, customer)
     return Sortie(customer, state.clock + state.drone_elapsed, used)
@@ -269,10 +258,6 @@ def _sortie_of(state: State) -> Sortie:
 def _now(state: State) -> jax.Array:
     """`f32[]`, the truck's time; with the drone away, at the drone's turn, when it came to its node."""
     return state.clock + state.truck_elapsed
-
-
-def _load(state: State) -> jax.Array:
-    return state.tours.load
 
 
 def _granted(limit: jax.Array) -> jax.Array:

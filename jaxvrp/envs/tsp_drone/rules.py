@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 
 from jaxvrp.envs.truck_and_drone import rules
-from jaxvrp.envs.truck_and_drone import state as shared
 from jaxvrp.envs.truck_and_drone.instance import Instance
 from jaxvrp.envs.truck_and_drone.legs import drone_distance, node_indices
 from jaxvrp.envs.truck_and_drone.rules import SLACK, Turns
@@ -14,7 +13,7 @@ from jaxvrp.envs.tsp_drone import sorties
 from jaxvrp.rows import rows_at
 
 
-class State(shared.State):
+class State(rules.State):
     """Where an episode stands."""
 
 
@@ -81,10 +80,6 @@ def truck_allowed(state: State, *, allow_revisits: bool) -> jax.Array:
     allowed = unserved | others
     if state.instance.max_sortie is not None:
         keeps = ~state.is_away | sorties.keeps_time(state, allow_revisits=allow_revisits)
-        allowed = _kept(allowed, keeps)
+        # Where rounding leaves none, all of them.
+        allowed &= keeps | ~(allowed & keeps).any()
     return jnp.where(state.is_drones_turn, is_depot, allowed)
-
-
-def _kept(allowed: jax.Array, keeps: jax.Array) -> jax.Array:
-    """`bool[n]`: those allowed that keep the time; all of them where rounding leaves none."""
-    return allowed & (keeps | ~(allowed & keeps).any())

@@ -11,8 +11,7 @@ import jax.numpy as jnp
 from jaxvrp.envs.truck_and_drone import rules
 from jaxvrp.envs.truck_and_drone.instance import Instance
 from jaxvrp.envs.truck_and_drone.legs import drone_distance, drone_time, launch_time, node_indices, truck_time
-from jaxvrp.envs.truck_and_drone.rules import SLACK
-from jaxvrp.envs.truck_and_drone.state import State
+from jaxvrp.envs.truck_and_drone.rules import SLACK, State
 
 Kind = TypeVar("Kind", bound=State)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxvrp.envs.truck_and_drone.state import State
+from jaxvrp.envs.truck_and_drone.rules import State
 from jaxvrp.envs.truck_and_drone.ways import name_of
 from jaxvrp.show.drawing import palette, stills
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxvrp.envs.truck_and_drone.state import State
+from jaxvrp.envs.truck_and_drone.rules import State
 from jaxvrp.envs.truck_and_drone.ways import DRONE, TRUCK, Leg, Wait, Ways, name_of
 from jaxvrp.io.messages import number
 from jaxvrp.io.problems.violations import PlanReport
