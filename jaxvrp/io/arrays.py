@@ -223,29 +223,32 @@ def _pad(field: ArrayField, array: Any, lengths: Mapping[str, int]) -> Any:
     return array
 
 
+def cut_arrays(schema: Schema, problem: Problem, lengths: Mapping[str, int]) -> Problem:
+    """The same problem (no leading axes) with the first rows of counted axes, as NumPy arrays; undoes `pad_arrays`."""
+    cut = {}
+    for name, field in schema_of(schema, problem).items():
+        kept = tuple(slice(lengths.get(axis)) if isinstance(axis, str) else slice(None) for axis in field.axes)
+        cut[name] = np.asarray(getattr(problem, name))[kept]
+    return _with_arrays(problem, cut)
+
+
 def void_arrays(schema: Schema, problem: Problem, axis: str, count: jax.Array) -> Problem:
-    """The same problem (JAX, no leading axes) with the first `count` (`i32[]`) rows of an axis, the others padding.
+    """The same problem (no leading axes) with its first `count` (`i32[]`) of what `axis` counts, as JAX arrays.
 
-    Shapes stay; traceable.
+    The other rows become what `pad_arrays` adds, so that all shapes stay; traceable.
     """
-
-    def voided(field: ArrayField, array: jax.Array) -> jax.Array:
-        for at, counted in enumerate(field.axes):
-            if counted == axis:
-                array = _void(array, at, count, field.padding)
-        return array
-
     fields = {name: field for name, field in schema_of(schema, problem).items() if axis in field.axes}
-    return _with_arrays(problem, {name: voided(field, getattr(problem, name)) for name, field in fields.items()})
+    arrays = {name: _void(field, getattr(problem, name), axis, count) for name, field in fields.items()}
+    return _with_arrays(problem, arrays)
 
 
-def _void(array: jax.Array, at: int, count: jax.Array, padding: float | Literal["first row"]) -> jax.Array:
-    """The array, padded from index `count` of its axis `at` on."""
-    exists = jnp.arange(array.shape[at], dtype=jnp.int32) < count
-    exists = exists.reshape(-1, *(1,) * (array.ndim - at - 1))
-    if padding == "first row":
-        return jnp.where(exists, array, jnp.take(array, np.zeros(1, np.int32), at))
-    return jnp.where(exists, array, jnp.asarray(padding, array.dtype))
+def _void(field: ArrayField, array: Any, axis: str, count: jax.Array) -> jax.Array:
+    for number in (number for number, counted in enumerate(field.axes) if counted == axis):
+        exists = jnp.arange(array.shape[number], dtype=jnp.int32) < count
+        first_row = jax.lax.slice_in_dim(array, 0, 1, axis=number)
+        padding = first_row if field.padding == "first row" else jnp.asarray(field.padding, array.dtype)
+        array = jnp.where(exists.reshape(-1, *(1,) * (array.ndim - number - 1)), array, padding)
+    return array
 
 
 def stack_arrays(schema: Schema, problems: Sequence[Problem]) -> Problem:

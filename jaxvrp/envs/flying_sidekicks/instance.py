@@ -107,13 +107,12 @@ def make_instance(
     given = {name: value for name, value in locals().items() if name in SCHEMA and value is not None}
     values = arrays.number_arrays({"exists": np.ones(count), "service": np.zeros(count), **given}, "an instance")
     counts = {"nodes": count, "drones": drones}
-    for name in (*OF_DRONES, *MATRICES, "no_fly"):
-        if name in values:
-            shape = tuple(counts[axis] for axis in SCHEMA[name].axes if isinstance(axis, str))
-            try:
-                values[name] = np.broadcast_to(values[name], shape)
-            except ValueError:
-                raise ValueError(f"{name} has shape {values[name].shape}; it needs {shape}") from None
+    for name in (name for name in (*OF_DRONES, *MATRICES, "no_fly") if name in values):
+        shape = tuple(counts[axis] for axis in SCHEMA[name].axes if isinstance(axis, str))
+        try:
+            values[name] = np.broadcast_to(values[name], shape)
+        except ValueError:
+            raise ValueError(f"{name} has shape {values[name].shape}; it needs {shape}") from None
     service_time = values["drone_service"][:, None, None]
     values.setdefault("drain_out", values["drone_time"] + service_time)
     values.setdefault("drain_back", values["drone_time"])
@@ -165,13 +164,8 @@ def pad(instance: Instance, num_nodes: int, num_drones: int) -> Instance:
 
 
 def trim(instance: Instance) -> Instance:
-    """The instance (NumPy arrays) without the nodes that do not exist."""
-    count = int(np.asarray(instance.exists).sum())
-    cut = {}
-    for name, field in SCHEMA.items():
-        kept = tuple(slice(count if axis == "nodes" else None) for axis in field.axes)
-        cut[name] = np.asarray(getattr(instance, name))[kept]
-    return Instance(**cut)
+    """The instance without the nodes that do not exist, as NumPy arrays."""
+    return arrays.cut_arrays(SCHEMA, instance, {"nodes": int(np.asarray(instance.exists).sum())})
 
 
 FILES = arrays.ArrayFiles(

@@ -21,7 +21,7 @@ from jaxvrp.io.problems.origin import origin_of
 from jaxvrp.io.problems.problem_files import UnknownFormatError
 
 LATENESS = 1e-5
-"""Share by which times may exceed limits: sums of `float32` are rounded."""
+"""Share by which times and flights may exceed limits: sums of `float32` are rounded."""
 
 NODES: dict[str, ArrayField] = {
     "locs": ArrayField("nodes", (2,), padding="first row", origin="map"),
