@@ -22,7 +22,7 @@ from jaxvrp.envs.flying_sidekicks import rules
 from jaxvrp.envs.flying_sidekicks.env import TRUCK, FlyingSidekicks
 from jaxvrp.envs.flying_sidekicks.instance import Instance, as_float32, trim
 from jaxvrp.envs.flying_sidekicks.rules import DRIVE, LAUNCH, NOTHING, RECOVER, SERVE
-from jaxvrp.envs.truck_and_drone.chains import Method, among_rest, anneal_from, below
+from jaxvrp.envs.truck_and_drone.chains import Method, among_rest, anneal_from, below, kind_by, nearest_of
 from jaxvrp.episodes import Episode, from_states
 from jaxvrp.players import Searched
 from jaxvrp.search.stop import Stop
@@ -47,11 +47,8 @@ class Tables(struct.PyTreeNode):
 
 
 def make_tables(instance: Instance) -> Tables:
-    """Of an instance without nodes that are padding (JAX arrays)."""
-    nodes = instance.num_nodes
-    way = jnp.where(jnp.eye(nodes, dtype=bool), jnp.inf, instance.truck_time + instance.truck_time.T)
-    _, near = jax.lax.top_k(-way, min(NEAREST, max(nodes - 1, 1)))
-    return Tables(near.astype(jnp.int32), instance)
+    """The tables of an instance without padding (JAX arrays)."""
+    return Tables(nearest_of(instance.truck_time + instance.truck_time.T, NEAREST), instance)
 
 
 class _Drive(NamedTuple):
@@ -115,7 +112,7 @@ def changed_codes(tables: Tables, codes: jax.Array, drawn: jax.Array) -> jax.Arr
     """A change of each plan, `i32[P, L]`; `drawn` are numbers in [0, 1), `f32[8, L]`."""
     nodes, drones = tables.instance.num_nodes, tables.instance.num_drones
     order, vehicles = codes[: 2 * nodes - 1], codes[2 * nodes - 1 :]
-    kind = (drawn[0] >= np.cumsum(SHARES[:-1], dtype=np.float32)[:, None]).sum(axis=0, dtype=jnp.int32)
+    kind = kind_by(SHARES, drawn[0])
     customer = 1 + below(nodes - 1, drawn[1])
     friend = tables.near[customer, below(tables.near.shape[1], drawn[2])]
     friend = jnp.where(drawn[3] < 0.2, below(nodes, drawn[3] / 0.2), friend)

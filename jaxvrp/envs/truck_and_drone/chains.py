@@ -22,13 +22,13 @@ from jaxvrp.search.side_by_side import advanced, num_threads
 from jaxvrp.search.stop import Stop
 
 CHAINS = 4
-"""On a core."""
+"""Chains on each core."""
 
 STEPS = 256
 """Steps of one call."""
 
 MOST_CYCLES = 1000
-"""However long a search is; then they are longer."""
+"""Cycles of a search at most; a longer search has longer cycles."""
 
 HEAD_START = (0.0, 0.4)
 """How far annealing is at the beginning of a cycle, in turn: plans are forgotten, or the best ones are improved."""
@@ -47,7 +47,7 @@ class Method(NamedTuple):
     temperature: tuple[float, float]
     """From the beginning to the end of a cycle, geometrically, in units of the cost for each node."""
     fine: tuple[float, float] = (1.0, 1.0)
-    """For a lateness of `late_unit`, likewise."""
+    """The fine for a lateness of `late_unit`, likewise: from the beginning to the end of a cycle."""
     patience: float | None = None
     """Steps of a cycle for each pair of nodes, if there is time for them: one cycle follows the other. None: one."""
     dice: int = 8
@@ -182,6 +182,17 @@ def _restarted(parts: Sequence[Chains], key: jax.Array) -> list[Chains]:
     chosen = [jnp.asarray(order[number :: len(parts)]) for number in range(len(parts))]
     plans = [(jnp.asarray(best)[:, row], jnp.asarray(least)[row]) for row in chosen]
     return [Chains(codes, cost, jnp.zeros_like(cost), codes, cost) for codes, cost in plans]
+
+
+def nearest_of(ways: jax.Array, most: int) -> jax.Array:
+    """`i32[n, K]`, the other nodes that are nearest to each, by all ways between nodes, `f32[n, n]`; `most` at most."""
+    others = jnp.where(jnp.eye(len(ways), dtype=bool), jnp.inf, ways)
+    return jax.lax.top_k(-others, min(most, max(len(ways) - 1, 1)))[1]
+
+
+def kind_by(shares: Sequence[float], drawn: jax.Array) -> jax.Array:
+    """Kinds of changes, `i32[L]`, each drawn as often as its share, from numbers in [0, 1)."""
+    return (drawn >= np.cumsum(shares[:-1], dtype=np.float32)[:, None]).sum(axis=0, dtype=jnp.int32)
 
 
 def among_rest(position: jax.Array, start: jax.Array, length: jax.Array, target: jax.Array) -> jax.Array:

@@ -9,6 +9,7 @@ the last axis, `L`. On its way, annealing may miss windows, for a fine that rise
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -17,12 +18,13 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from jaxvrp.envs.truck_and_drone.chains import Method, anneal_from, below, code_at
+from jaxvrp.envs.truck_and_drone.chains import Method, anneal_from, below, code_at, kind_by, nearest_of
 from jaxvrp.envs.truck_and_drone.instance import as_float32
 from jaxvrp.envs.truck_and_drone.legs import distance
 from jaxvrp.envs.truck_and_drone.operations import Operation, operations_to_actions
 from jaxvrp.envs.truck_drone_tours.env import TruckDroneTours
 from jaxvrp.envs.truck_drone_tours.problem.instance import Instance
+from jaxvrp.io.arrays import cut_arrays
 from jaxvrp.players import Searched
 from jaxvrp.search.stop import Stop
 
@@ -50,7 +52,7 @@ SHARES = (0.75, 0.1, 0.15)
 the sequence between two positions is reversed; a customer goes to the truck, or to the drone with another span."""
 
 LENGTHS = ((1, 0), (0, 1), (1, 0), (0, 1), (1, 1), (1, 1), (2, 0), (0, 2), (3, 0), (0, 3), (2, 1), (1, 2))
-"""Of the two parts that change places, one of which is drawn."""
+"""Lengths of the two parts that change places; one of these pairs is drawn."""
 
 
 class Tables(struct.PyTreeNode):
@@ -58,25 +60,14 @@ class Tables(struct.PyTreeNode):
 
     distance: jax.Array  # `f32[n²]`, from a to b at a n + b
     near: jax.Array  # `i32[n, K]`, the nearest nodes of each
-    opens: jax.Array  # `f32[n]`
-    closes: jax.Array  # `f32[n]`
-    service: jax.Array  # `f32[n]`
-    demand: jax.Array  # `f32[n]`
-    instance: Instance  # for numbers
-
-    @property
-    def num_nodes(self) -> int:
-        """n."""
-        return self.opens.shape[0]
+    instance: Instance
 
 
 def make_tables(instance: Instance) -> Tables:
-    """Of an instance without padding (JAX arrays)."""
+    """The tables of an instance without padding (JAX arrays)."""
     nodes = jnp.arange(instance.num_nodes, dtype=jnp.int32)
     between = distance(instance, nodes[:, None], nodes)
-    _, near = jax.lax.top_k(-jnp.where(jnp.eye(len(nodes), dtype=bool), jnp.inf, between), min(NEAREST, len(nodes) - 1))
-    of_nodes = {name: getattr(instance, name) for name in ("opens", "closes", "service", "demand")}
-    return Tables(distance=between.ravel(), near=near.astype(jnp.int32), instance=instance, **of_nodes)
+    return Tables(between.ravel(), nearest_of(between, NEAREST), instance)
 
 
 class _Walk(NamedTuple):
@@ -96,68 +87,70 @@ class _Walk(NamedTuple):
 
 def price(tables: Tables, codes: jax.Array) -> tuple[jax.Array, jax.Array]:
     """The money for sequences `i32[P, L]` and the time by which they are late, see `_Walk`, `f32[L]` each."""
-    given, nodes = tables.instance, tables.num_nodes
+    given, nodes = tables.instance, tables.instance.num_nodes
     node, span = codes % nodes, codes // nodes
     flies_next = jnp.concatenate([span[1:] > 0, jnp.zeros_like(span[:1], bool)])
     grounded = given.no_fly[node] & (span > 0)
-    closes = tables.closes[node] * (1 + ROUNDING)
-    rows = node, span, flies_next | (node == 0), tables.opens[node], closes, tables.service[node], tables.demand[node]
-
-    def between(start: jax.Array, end: jax.Array) -> jax.Array:
-        return tables.distance.at[start * nodes + end].get(mode="promise_in_bounds")
-
-    def step(walk: _Walk, row: tuple[jax.Array, ...]) -> tuple[_Walk, None]:
-        node, span, must_meet, opens, closes, service, demand = row
-        flies, is_depot, is_away = span > 0, node == 0, walk.customer > 0
-        way, back = between(walk.stop, node), between(walk.customer, node)
-        # The truck comes to a stop, takes the drone in, serves.
-        meets = is_away & ~flies & (must_meet | (walk.span <= 1))
-        arrival = walk.clock + given.truck_pace * way
-        met = jnp.maximum(arrival, walk.leave + given.drone_pace * back) + given.recovery_time
-        begin = jnp.maximum(jnp.where(meets, met, arrival), opens)
-        # Or it launches the drone, no earlier than so that the drone need not wait.
-        flight = given.drone_pace * way
-        launch = jnp.maximum(walk.clock + given.launch_time, opens - flight)
-        begin = jnp.where(flies, launch + flight, begin)
-        load = walk.load + demand
-        used = walk.used + given.drone_pace * back
-        late = jnp.maximum(begin - closes, 0.0)
-        begin -= late
-        wrong = load > given.truck_capacity * (1 + ROUNDING)
-        wrong |= meets & (used > given.endurance * (1 + ROUNDING))
-        wrong |= (flies & is_away) | (is_depot & (walk.stops == 0) & is_away)
-        paid = given.truck_price * jnp.where(flies, 0.0, way)
-        paid += given.drone_price * (jnp.where(flies, way, 0.0) + jnp.where(meets, back, 0.0))
-        leaves = begin + service
-        after = _Walk(
-            stop=jnp.where(flies, walk.stop, node),
-            clock=jnp.where(is_depot, given.opens[0], jnp.where(flies, launch, leaves)),
-            load=jnp.where(is_depot, 0.0, load),
-            stops=jnp.where(is_depot, 0, walk.stops + ~flies),
-            customer=jnp.where(flies, node, jnp.where(meets, 0, walk.customer)),
-            span=jnp.where(flies, span, walk.span - 1),
-            leave=jnp.where(flies, leaves, walk.leave),
-            used=jnp.where(flies, flight + service, walk.used),
-            money=walk.money + jnp.where(wrong, jnp.inf, paid),
-            late=walk.late + late,
-        )
-        return after, None
-
+    closes = given.closes[node] * (1 + ROUNDING)
+    rows = node, span, flies_next | (node == 0), given.opens[node], closes, given.service[node], given.demand[node]
     none, nothing = jnp.zeros_like(codes[0]), jnp.zeros(codes.shape[1], jnp.float32)
     start = _Walk(none, nothing + given.opens[0], nothing, none, none, none, nothing, nothing, nothing, nothing)
-    walk, _ = jax.lax.scan(step, start, jax.tree.map(lambda row: row[1:], rows))
+    go = functools.partial(_gone, tables)
+    walk, _ = jax.lax.scan(go, start, jax.tree.map(lambda row: row[1:], rows))
     return jnp.where(grounded.any(axis=0), jnp.inf, walk.money), walk.late
+
+
+def _gone(tables: Tables, walk: _Walk, row: tuple[jax.Array, ...]) -> tuple[_Walk, None]:
+    """The walks one code further; `row` has what `price` reads of that."""
+    given, (node, span, must_meet, opens, closes, service, demand) = tables.instance, row
+    flies, is_depot, is_away = span > 0, node == 0, walk.customer > 0
+    way, back = (
+        tables.distance.at[start * given.num_nodes + node].get(mode="promise_in_bounds")
+        for start in (walk.stop, walk.customer)
+    )
+    # The truck comes to a stop, takes the drone in, serves.
+    meets = is_away & ~flies & (must_meet | (walk.span <= 1))
+    arrival = walk.clock + given.truck_pace * way
+    met = jnp.maximum(arrival, walk.leave + given.drone_pace * back) + given.recovery_time
+    begin = jnp.maximum(jnp.where(meets, met, arrival), opens)
+    # Or it launches the drone, no earlier than so that the drone need not wait.
+    flight = given.drone_pace * way
+    launch = jnp.maximum(walk.clock + given.launch_time, opens - flight)
+    begin = jnp.where(flies, launch + flight, begin)
+    load = walk.load + demand
+    used = walk.used + given.drone_pace * back
+    late = jnp.maximum(begin - closes, 0.0)
+    begin -= late
+    wrong = load > given.truck_capacity * (1 + ROUNDING)
+    wrong |= meets & (used > given.endurance * (1 + ROUNDING))
+    wrong |= (flies & is_away) | (is_depot & (walk.stops == 0) & is_away)
+    paid = given.truck_price * jnp.where(flies, 0.0, way)
+    paid += given.drone_price * (jnp.where(flies, way, 0.0) + jnp.where(meets, back, 0.0))
+    leaves = begin + service
+    after = _Walk(
+        stop=jnp.where(flies, walk.stop, node),
+        clock=jnp.where(is_depot, given.opens[0], jnp.where(flies, launch, leaves)),
+        load=jnp.where(is_depot, 0.0, load),
+        stops=jnp.where(is_depot, 0, walk.stops + ~flies),
+        customer=jnp.where(flies, node, jnp.where(meets, 0, walk.customer)),
+        span=jnp.where(flies, span, walk.span - 1),
+        leave=jnp.where(flies, leaves, walk.leave),
+        used=jnp.where(flies, flight + service, walk.used),
+        money=walk.money + jnp.where(wrong, jnp.inf, paid),
+        late=walk.late + late,
+    )
+    return after, None
 
 
 def changed_codes(tables: Tables, codes: jax.Array, drawn: jax.Array) -> jax.Array:
     """A change of each sequence, `i32[P, L]`; `drawn` are numbers in [0, 1), `f32[8, L]`."""
-    nodes, last = tables.num_nodes, len(codes) - 1
+    nodes, last = tables.instance.num_nodes, len(codes) - 1
     position = jnp.arange(len(codes), dtype=jnp.int32)[:, None]
     place = 1 + below(last - 1, drawn[0])
     node = code_at(codes, place) % nodes
     other = _other_place(tables, codes, place, node, drawn)
     low, high, first, second = _parts(codes % nodes == 0, place, other, drawn)
-    kind = (drawn[3] >= np.cumsum(SHARES[:-1], dtype=np.float32)[:, None]).sum(axis=0, dtype=jnp.int32)
+    kind = kind_by(SHARES, drawn[3])
     middle = high - low - first
     exchanged = jnp.select(
         [position < low + length for length in (0, second, second + middle, second + middle + first)],
@@ -180,7 +173,7 @@ def _other_place(tables: Tables, codes: jax.Array, place: jax.Array, node: jax.A
     """`i32[L]`, where a node near the one at `place` is; or any place; or one a few places away."""
     last = len(codes) - 1
     friend = tables.near[node, below(tables.near.shape[1], drawn[1])]
-    at_friend = jnp.maximum(jax.lax.argmax(codes % tables.num_nodes == friend, 0, jnp.int32), 1)
+    at_friend = jnp.maximum(jax.lax.argmax(codes % tables.instance.num_nodes == friend, 0, jnp.int32), 1)
     other = jnp.where(drawn[2] < 0.7, at_friend, 1 + below(last - 1, drawn[1]))
     return jnp.where(drawn[2] > 0.9, jnp.clip(place + 1 + below(8, drawn[1]) - 4, 1, last - 1), other)
 
@@ -273,11 +266,7 @@ def search_tours(instance: Instance, key: jax.Array, stop: Stop | float) -> Iter
     if count == 1:
         yield SearchedTours(0.0, 0.0, [])
         return
-    trimmed = {
-        name: leaf if leaf is None or np.ndim(leaf) == 0 else np.asarray(leaf)[:count]
-        for name, leaf in vars(instance).items()
-    }
-    instance = Instance(**trimmed)
+    instance = cut_arrays(Instance.schema, instance, {"nodes": count})
     tables, horizon = make_tables(as_float32(instance)), float(instance.closes[0] - instance.opens[0])
     how = {"nodes": count, "late_unit": horizon or 1.0}
     for found in anneal_from(METHOD, tables, first_codes(instance), key, stop, **how):

@@ -31,18 +31,16 @@ def generate(key: jax.Array, parameters: Any) -> Instance:
     has_window = is_customer & jax.random.bernoulli(chance_key, jnp.float32(parameters.window_share), (count,))
     opens = jnp.where(has_window, opens, 0.0)
     horizon = jnp.asarray(parameters.horizon, jnp.float32)
-    numbers = {
-        name: jnp.asarray(getattr(parameters, name), jnp.float32)
-        for name in (
-            "launch_time",
-            "recovery_time",
-            "truck_capacity",
-            "drone_capacity",
-            "endurance",
-            "truck_price",
-            "drone_price",
-        )
-    }
+    names = (
+        "launch_time",
+        "recovery_time",
+        "truck_capacity",
+        "drone_capacity",
+        "endurance",
+        "truck_price",
+        "drone_price",
+    )
+    numbers = {name: jnp.asarray(getattr(parameters, name), jnp.float32) for name in names}
     return Instance(
         locs=locs,
         exists=jnp.ones(count, bool),

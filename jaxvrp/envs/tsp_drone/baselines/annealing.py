@@ -27,6 +27,8 @@ from jaxvrp.envs.truck_and_drone.chains import (
     below,
     best_of,
     code_at,
+    kind_by,
+    nearest_of,
 )
 from jaxvrp.envs.truck_and_drone.instance import Instance, as_float32
 from jaxvrp.envs.truck_and_drone.rules import SLACK
@@ -80,12 +82,10 @@ class Tables(struct.PyTreeNode):
 
 
 def make_tables(times: Times) -> Tables:
-    """Of one instance."""
+    """The tables of one instance."""
     nodes = times.num_nodes
-    truck = times.truck.reshape(nodes, nodes) + jnp.where(jnp.eye(nodes, dtype=bool), jnp.inf, 0.0)
     exists = jnp.arange(nodes) <= times.customers
-    _, near = jax.lax.top_k(-jnp.where(exists, truck, jnp.inf), min(NEAREST, max(nodes - 1, 1)))
-    return Tables(times, near)
+    return Tables(times, nearest_of(jnp.where(exists, times.truck.reshape(nodes, nodes), jnp.inf), NEAREST))
 
 
 def most_revisits(num_nodes: int) -> int:
@@ -126,7 +126,7 @@ def _changed(tables: Tables, tours: jax.Array, drawn: jax.Array, is_revisit: jax
     last = jnp.maximum(ends_of(tours) - 1, 1)
     position = jnp.arange(len(tours), dtype=jnp.int32)[:, None]
     place, other = _places(tours, tables.near, last, drawn[:3])
-    kind = (drawn[3] >= np.cumsum(SHARES[:-1], dtype=np.float32)[:, None]).sum(axis=0, dtype=jnp.int32)
+    kind = kind_by(SHARES, drawn[3])
     source = _reordered(position, kind, place, other, last, drawn[4:])
     if not revisits:
         return jnp.take_along_axis(tours, source, axis=0, mode="promise_in_bounds")

@@ -47,7 +47,7 @@ class Times(struct.PyTreeNode):
 
 
 def make_times(instances: Instance) -> Times:
-    """Of a batch of instances `[I]` (JAX arrays)."""
+    """The `Times` of a batch of instances `[I]` (JAX arrays)."""
 
     def times(instance: Instance) -> Times:
         nodes = jnp.arange(instance.num_nodes, dtype=jnp.int32)
@@ -106,14 +106,14 @@ def partition_cost(times: Times, tours: jax.Array, of: jax.Array, window: int) -
     Returns:
         The makespans, `f32[L]`, inf where there is no partition, and which positions are revisits, `bool[P, L]`.
     """
-    value, _, is_revisit = _values(times, tours, of, _operations(times, tours, of, window)[0])
+    value, _, is_revisit = _values(times, tours, _operations(times, tours, of, window)[0])
     return jnp.take_along_axis(value, ends_of(tours)[None], axis=0)[0], is_revisit
 
 
 def partition(times: Times, tours: jax.Array, of: jax.Array, window: int) -> Partition:
     """The best partition; arguments as for `partition_cost`."""
     cost, back = _operations(times, tours, of, window)
-    _, length, _ = _values(times, tours, of, cost)
+    _, length, _ = _values(times, tours, cost)
     # Where no operation ends, the length is 0, and that of the last column is read for nothing.
     drone_back = jnp.take_along_axis(back, jnp.minimum(window - length, window - 1)[:, None], axis=1)[:, 0]
     end = jnp.arange(len(tours), dtype=jnp.int32)[:, None]
@@ -168,9 +168,7 @@ def _operations(times: Times, tours: jax.Array, of: jax.Array, window: int) -> t
     return sorties.at[:, -1].set(truck[:, -1]), least_back.at[:, -1].set(0)
 
 
-def _values(
-    times: Times, tours: jax.Array, of: jax.Array, operations: jax.Array
-) -> tuple[jax.Array, jax.Array, jax.Array]:
+def _values(times: Times, tours: jax.Array, operations: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     """The least time until each position, `f32[P, L]`, the length of the operation that ends there, and revisits."""
     count, window, lanes = operations.shape
     ends, word = ends_of(tours), jnp.arange(-(-times.num_nodes // BITS), dtype=jnp.int32)[:, None]

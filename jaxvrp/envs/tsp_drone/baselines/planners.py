@@ -33,7 +33,7 @@ def plan_actions(times: Times, tours: jax.Array, *, window: int | None = None) -
 
 
 def _actions(tour: jax.Array, start: jax.Array, drone: jax.Array, home: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Of one tour, `i32[P]`, cut as in `Partition`: `i32[2 P - 2]` each."""
+    """The actions of drone and truck, `i32[2 P - 2]` each, along one tour, `i32[P]`, cut as in `Partition`."""
     position = jnp.arange(len(tour), dtype=jnp.int32)
 
     def walk(operation: Any, here: jax.Array) -> tuple[Any, Any]:
@@ -73,7 +73,7 @@ class TourActor:
         *,
         window: int | None = None,
     ):
-        """For episodes of `env`, as `plan` has them (instances `[I]` and a key); `window` as for `plan_actions`."""
+        """A player of the plans that `plan` makes of instances `[I]` and a key; `window` as for `plan_actions`."""
         self.env, self.plan = env, plan
         self.actions_of = functools.partial(plan_actions, window=window)
 
