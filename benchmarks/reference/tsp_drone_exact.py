@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from jaxvrp.envs.truck_and_drone.instance import Instance
+from jaxvrp.envs.truck_and_drone.instance import LATENESS, Instance
 from jaxvrp.envs.truck_and_drone.matrices import Matrices
-from jaxvrp.envs.tsp_drone.problem.solution import TOLERANCE
 
 Floats = NDArray[np.float64]
 
@@ -57,10 +56,10 @@ def _sorties(problem: Matrices, count: int) -> Floats:
             continue
         flight = problem.flight[:, customer, None] + problem.flight[customer]
         time = problem.drone[:, customer, None] + problem.drone[customer]
-        time = np.where(flight <= problem.max_flight * (1 + TOLERANCE), time, np.inf)
+        time = np.where(flight <= problem.max_flight * (1 + LATENESS), time, np.inf)
         sets = np.flatnonzero(~outside[:, customer])
         both = np.maximum(truck[sets ^ (1 << customer)], time) + problem.recovery_time
-        both = np.where(both <= problem.max_sortie * (1 + TOLERANCE), both, np.inf) + problem.launch_time[:, None]
+        both = np.where(both <= problem.max_sortie * (1 + LATENESS), both, np.inf) + problem.launch_time[:, None]
         least[sets] = np.minimum(least[sets], both)
     return np.where(outside[:, :, None] & outside[:, None, :], least, np.inf)
 

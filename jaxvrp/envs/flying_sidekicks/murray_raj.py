@@ -38,7 +38,7 @@ MOST_DRONES = 4
 """In each table of vehicles."""
 
 MOST_NODES = 250
-"""Of a folder: the tables of times of all its instances take 200 MB then."""
+"""Nodes of a folder at most: the tables of times of all its instances take 200 MB then."""
 
 
 def read_murray_raj(
@@ -104,7 +104,7 @@ class _Set:
         self.flights = [_Flights(each, places.metres, places.pounds * POUND) for each in self.drones]
 
     def instance(self, num_drones: int, *, battery: bool) -> Instance:
-        """With so many of the drones."""
+        """The instance with the first `num_drones` of the drones."""
         wanted = f"lines of {num_drones} drones below this one, found {len(self.lines)}"
         self.truck.expect(len(self.lines) >= num_drones, wanted)
         if num_drones < 1:

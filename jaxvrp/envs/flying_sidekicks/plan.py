@@ -13,8 +13,9 @@ from jaxvrp.envs.flying_sidekicks import rules
 from jaxvrp.envs.flying_sidekicks.env import FlyingSidekicks
 from jaxvrp.envs.flying_sidekicks.instance import Instance, load
 from jaxvrp.envs.flying_sidekicks.murray_raj import LOCATIONS, MOST_DRONES, ROADS, VEHICLES, read_all
-from jaxvrp.envs.flying_sidekicks.report import DRIVE, LAUNCH, RECOVER, SERVE, FlightsReport, Task, flights_report
+from jaxvrp.envs.flying_sidekicks.report import DRIVE, LAUNCH, RECOVER, SERVE, Task, flights_report, name_of_drone
 from jaxvrp.envs.flying_sidekicks.rules import State
+from jaxvrp.envs.truck_and_drone.plan import common_entries
 from jaxvrp.episodes import Episode, until_end
 from jaxvrp.io.problems.problem_files import DamagedFileError, FileFormat, UnknownFormatError, read_problems
 from jaxvrp.plausible import out_of_reach
@@ -25,7 +26,7 @@ FORMATS = {".npz": FileFormat("jaxvrp.envs.flying_sidekicks.save", load)}
 FORMAT = "jaxvrp-flying-sidekicks-plan-1"
 
 KINDS = {DRIVE: rules.DRIVE, SERVE: rules.SERVE, LAUNCH: rules.LAUNCH, RECOVER: rules.RECOVER}
-"""Of tasks, by their names."""
+"""Kinds of tasks by their names in plans."""
 
 
 def row_of(table: str, num_drones: int, *, battery: bool) -> int:
@@ -47,7 +48,7 @@ def steps_of(states: State) -> list[Task]:
 
 
 def tasks_of(states: State) -> list[Task]:
-    """Likewise, with the service that driving on begins with."""
+    """As `steps_of`, with the service with which driving on begins as a task of its own."""
     tasks: list[Task] = []
     pending = None
     for step in steps_of(states):
@@ -57,21 +58,6 @@ def tasks_of(states: State) -> list[Task]:
             pending = step.node if step.kind == DRIVE else None
         tasks.append(step)
     return tasks
-
-
-def _with_events(report: FlightsReport, tasks: list[Task]) -> dict[str, Any]:
-    drones = sorted({task.drone for task in tasks if task.drone is not None})
-    flown = {f"drone {d + 1}": [task.node for task in tasks if (task.kind, task.drone) == (LAUNCH, d)] for d in drones}
-    return {
-        "format": FORMAT,
-        **report.cost_entry,
-        "feasible": report.feasible,
-        "violations": report.broken,
-        "makespan": report.cost,
-        "routes": {"truck": [0, *(task.node for task in tasks if task.kind == DRIVE)], **flown},
-        "tasks": [task._asdict() for task in tasks],
-        "events": [event._asdict() for event in report.events],
-    }
 
 
 class SidekickProblems(Problems[Instance]):
@@ -125,7 +111,18 @@ class SidekickProblems(Problems[Instance]):
             ValueError: the states are of no or of several episodes.
         """
         tasks = tasks_of(episode.states)
-        return _with_events(flights_report(jax.tree.map(np.asarray, problem), tasks), tasks)
+        report = flights_report(jax.tree.map(np.asarray, problem), tasks)
+        flown = {
+            name_of_drone(drone): [task.node for task in tasks if (task.kind, task.drone) == (LAUNCH, drone)]
+            for drone in sorted({task.drone for task in tasks if task.drone is not None})
+        }
+        return {
+            **common_entries(FORMAT, report),
+            "makespan": report.cost,
+            "routes": {"truck": [0, *(task.node for task in tasks if task.kind == DRIVE)], **flown},
+            "tasks": [task._asdict() for task in tasks],
+            "events": [event._asdict() for event in report.events],
+        }
 
 
 PROBLEMS = SidekickProblems()

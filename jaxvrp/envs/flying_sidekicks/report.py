@@ -35,21 +35,18 @@ class Task(NamedTuple):
 
 
 CONSTRAINTS = (
-    *("unserved", "unknown_node", "duplicates", "wrong_place", "busy_drone", "same_stop"),
-    *("no_fly", "endurance", "open_tour"),
+    "unserved",  # a customer that neither the truck nor a drone serves
+    "unknown_node",  # an index that is no node or drone of the instance, or padding; the task is left out
+    "duplicates",  # a customer that is served, or driven to, again
+    # Service of a customer where the truck is not; any task but a recovery after the return to the depot.
+    "wrong_place",
+    "busy_drone",  # a launch of a drone that is away, or the recovery of one that is not at this customer
+    "same_stop",  # a recovery at the stop of the launch
+    "no_fly",  # a customer that the drone may not serve
+    "endurance",  # a flight that takes more than the endurance of its drone; named by its customer
+    "open_tour",  # the truck does not return to the depot (0), or a drone is still away, named by its customer
 )
-"""What is checked, in the order of a report:
-
-- unserved: a customer that neither the truck nor a drone serves.
-- unknown_node: an index that is no node or drone of the instance, or padding. The task is left out.
-- duplicates: a customer that is served, or driven to, again.
-- wrong_place: service of a customer where the truck is not; any task but a recovery after the return to the depot.
-- busy_drone: a launch of a drone that is away, or the recovery of one that is not at this customer.
-- same_stop: a recovery at the stop of the launch.
-- no_fly: a customer that the drone may not serve.
-- endurance: a flight that takes more than the endurance of its drone; named by its customer.
-- open_tour: the truck does not return to the depot (0), or a drone is still away, named by its customer.
-"""
+"""What is checked, in the order of a report."""
 
 
 class Event(NamedTuple):

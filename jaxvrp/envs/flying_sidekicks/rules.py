@@ -242,7 +242,7 @@ def allowed(state: State) -> jax.Array:
 
 
 def _repeated(walk: Walk, *counts: int) -> Walk:
-    """With new trailing axes."""
+    """The walk once for each index of new trailing axes of these lengths."""
     expanded = jax.tree.map(lambda leaf: leaf.reshape(*leaf.shape, *(1,) * len(counts)), walk)
     return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (*leaf.shape[: -len(counts)], *counts)), expanded)
 
@@ -316,7 +316,7 @@ Sets = Sequence[jax.Array]
 
 
 class _Times(NamedTuple):
-    """Of recoveries at a stop, from the clock on, `f32[D, ...]` each; a drone on board waits for nothing."""
+    """Times of recoveries at a stop, from the clock on, `f32[D, ...]` each; a drone on board waits for nothing."""
 
     arrival: jax.Array  # of the drone
     latest: jax.Array  # when its recovery may begin; -inf for never
@@ -324,7 +324,7 @@ class _Times(NamedTuple):
 
 
 def _times(instance: Instance, walk: Walk, node: jax.Array | None = None) -> _Times:
-    """Of recoveries at `node`, `i32[...]`; without it at each node, `f32[D, ..., n]`."""
+    """The times of recoveries at `node`, `i32[...]`; without it at each node, `f32[D, ..., n]`."""
     back, drain = _way_back(instance, walk, node)
     if node is None:
         walk = jax.tree.map(lambda leaf: leaf[..., None], walk)
@@ -376,7 +376,7 @@ def _latest(times: _Times, onward: Sets) -> Sets:
 
 
 def gather(instance: Instance, walk: Walk) -> Walk:
-    """After the recovery of all drones that may be recovered at the stop, the one with the least time first."""
+    """The walk after all drones that may be are recovered at the stop, the one with the least time first."""
     endurance = instance.endurance.reshape(-1, *(1,) * (walk.customer.ndim - 1))
 
     def recover(_: jax.Array, walk: Walk) -> Walk:

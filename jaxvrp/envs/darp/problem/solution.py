@@ -38,53 +38,34 @@ published coordinates are rounded."""
 
 @dataclasses.dataclass(frozen=True)
 class Leg:
-    """A drive from one node to the next.
+    """A drive from one node to the next; 0 is the depot."""
 
-    Attributes:
-        vehicle: by number.
-        origin, node: from where to where; 0 is the depot.
-        leave, arrival: when the vehicle left `origin`, and was at `node`.
-        begin: when service began there; at the depot the arrival.
-        load_before, load: passengers on the way, and after the service; 0 at the depot.
-        wrong: whether the vehicle comes home with passengers, or after the depot's deadline.
-    """
-
-    vehicle: int
+    vehicle: int  # by number
     origin: int
     node: int
-    leave: float
-    arrival: float
-    begin: float
-    load_before: int
-    load: int
-    wrong: bool
+    leave: float  # when the vehicle left `origin`
+    arrival: float  # when it was at `node`
+    begin: float  # when service began there; at the depot the arrival
+    load_before: int  # passengers on the way
+    load: int  # passengers after the service; 0 at the depot
+    wrong: bool  # whether the vehicle comes home with passengers, or after the depot's deadline
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class SolutionReport(PlanReport):
-    """What `solution_report` found. Request r has its pickup at node 2r - 1 and its drop-off at 2r.
+    """What `solution_report` found; `cost` is the total distance, with all legs home.
 
-    Attributes:
-        cost: total distance, with all legs home.
-        violations: one for each of `CONSTRAINTS`.
-        routes: known nodes in the order of driving, without the depot; one per vehicle, empty for an unused one.
-        service_start: `f64[N+1]`, of the first visit; nan for the depot and for unvisited nodes.
-        legs: all drives, vehicle after vehicle, with the legs home.
-        served_by: `i64[N+1]`, the vehicle that visited a node first; -1 for none, and for the depot.
-        late: `f64[N+1]`, time after the deadline; 0 within the tolerance, and for what `service_start` has not.
-        delivered: `bool[N/2+1]`, by request: brought by the vehicle that had picked it up.
-        ride: `f64[N/2+1]`, ride times by request; nan unless delivered.
-        too_long: `bool[N/2+1]`, whether these exceed the limit.
+    Request r has its pickup at node 2r - 1 and its drop-off at 2r.
     """
 
-    routes: tuple[tuple[int, ...], ...]
-    service_start: np.ndarray
-    legs: tuple[Leg, ...]
-    served_by: np.ndarray
-    late: np.ndarray
-    delivered: np.ndarray
-    ride: np.ndarray
-    too_long: np.ndarray
+    routes: tuple[tuple[int, ...], ...]  # known nodes in the order of driving, without the depot; one per vehicle
+    service_start: np.ndarray  # `f64[N+1]`, of the first visit; nan for the depot and for unvisited nodes
+    legs: tuple[Leg, ...]  # all drives, vehicle after vehicle, with the legs home
+    served_by: np.ndarray  # `i64[N+1]`, the vehicle that visited a node first; -1 for none, and for the depot
+    late: np.ndarray  # `f64[N+1]`, time after the deadline; 0 within the tolerance, and where `service_start` is nan
+    delivered: np.ndarray  # `bool[N/2+1]`, by request: brought by the vehicle that had picked it up
+    ride: np.ndarray  # `f64[N/2+1]`, ride times by request; nan unless delivered
+    too_long: np.ndarray  # `bool[N/2+1]`, whether these exceed the limit
 
     @property
     def counts(self) -> dict[str, int]:
@@ -221,12 +202,9 @@ def _visits(
     found["unknown_node"] += [node for tour in tours for node in tour if node not in known]
     routes = tuple(tuple(node for node in tour if node in known) for tour in tours)
     place: Place = {}
-    for tour, route in enumerate(routes):
-        for position, node in enumerate(route):
-            if node in place:
-                found["duplicates"].append(node)
-            else:
-                place[node] = (tour, position)
+    for node, here in ((node, (tour, at)) for tour, route in enumerate(routes) for at, node in enumerate(route)):
+        if place.setdefault(node, here) != here:
+            found["duplicates"].append(node)
     found["unserved"] += [node for node in real if node not in place]
     for node, here in place.items():
         there = place.get(node + 1 if node % 2 else node - 1)
@@ -250,13 +228,14 @@ def _check_loads(
     aboard: list[int] = []
     loads: list[int] = []
     for position, node in enumerate(route):
-        if node % 2 == 0 and node - 1 in aboard:
-            aboard.remove(node - 1)
-        elif node % 2 and place[node] == (tour, position):
+        boards = node % 2 == 1 and place[node] == (tour, position)
+        if boards:
             aboard.append(node)
-            if instance.demand[aboard].sum() > capacity:
-                found["capacity"].append(node)
+        elif node - 1 in aboard:
+            aboard.remove(node - 1)
         loads.append(int(instance.demand[aboard].sum()))
+        if boards and loads[-1] > capacity:
+            found["capacity"].append(node)
     found["load_at_depot"] += aboard[:1]
     return loads
 

@@ -23,24 +23,23 @@ from jaxvrp.io.problems.violations import PlanReport, violations_of
 Tours = Sequence[Sequence[Operation]]
 
 TOUR_CONSTRAINTS = (
-    *("unserved", "unknown_node", "chain", "open_tour", "duplicates", "idle_truck", "same_stop"),
-    *("no_fly", "endurance", "capacity", "windows", "horizon"),
+    "unserved",  # a customer that neither truck nor drone serves
+    # An index that is no node of the instance, or padding; its operation is left out of everything else.
+    "unknown_node",
+    # An operation that does not start where the one before ended, the first one at the depot; named by its start.
+    "chain",
+    "open_tour",  # a tour that does not end at the depot; named by its end
+    "duplicates",  # a customer that is served again, or the depot as a customer or between two operations
+    "idle_truck",  # a tour whose truck serves no customer; named by the first that the drone serves
+    "same_stop",  # a sortie that ends where it began, other than at the depot with truck customers between
+    "no_fly",  # a customer that the drone may not serve
+    "endurance",  # a sortie whose flight and service take longer than `endurance`; named by its customer
+    # A tour whose customers, those of the drone included, exceed `truck_capacity`; named by its last customer.
+    "capacity",
+    "windows",  # a customer whose service would begin after `closes`
+    "horizon",  # a tour that ends after `closes` of the depot; named by its last customer
 )
-"""What is checked, in the order of a report:
-
-- unserved: a customer that neither truck nor drone serves.
-- unknown_node: an index that is no node of the instance, or padding. Its operation is left out of everything else.
-- chain: an operation that does not start where the one before ended, the first one at the depot; named by its start.
-- open_tour: a tour that does not end at the depot; named by its end.
-- duplicates: a customer that is served again, or the depot as a customer or between two operations.
-- idle_truck: a tour whose truck serves no customer; named by the first that the drone serves.
-- same_stop: a sortie that ends where it began, other than at the depot with truck customers between.
-- no_fly: a customer that the drone may not serve.
-- endurance: a sortie whose flight and service take longer than `endurance`; named by its customer.
-- capacity: a tour whose customers, those of the drone included, exceed `truck_capacity`; named by its last customer.
-- windows: a customer whose service would begin after `closes`.
-- horizon: a tour that ends after `closes` of the depot; named by its last customer.
-"""
+"""What is checked, in the order of a report."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)

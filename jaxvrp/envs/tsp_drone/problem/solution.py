@@ -7,42 +7,28 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from jaxvrp.envs.truck_and_drone.instance import Instance
+from jaxvrp.envs.truck_and_drone.instance import LATENESS, Instance
 from jaxvrp.envs.truck_and_drone.matrices import Matrices
 from jaxvrp.envs.truck_and_drone.operations import Operation, with_nodes
 from jaxvrp.envs.truck_and_drone.ways import DRONE, TRUCK, Leg, Service, Wait, Ways, is_wait
 from jaxvrp.io.problems.violations import PlanReport, violations_of
 
 CONSTRAINTS = (
-    "unserved",
-    "unknown_node",
+    "unserved",  # a customer that neither truck nor drone serves; counts nodes
+    "unknown_node",  # an index that is no node of the instance, or padding; it is left out of everything else
+    # An operation that does not start where the one before ended, the first one at the depot; named by its start.
     "chain",
-    "open_tour",
-    "duplicates",
-    "meeting",
+    "open_tour",  # the last operation does not end at the depot; named by its end
+    "duplicates",  # a drone's customer that was served before, or the depot
+    "meeting",  # a meeting at the customer that the drone serves
+    # The truck drives to a node that is served already, other than to meet the drone there, or to the depot once all
+    # are served; without `allow_revisits` also to meet the drone. A truck that waits where it is stands there once.
     "revisits",
-    "no_fly",
-    "range",
-    "endurance",
+    "no_fly",  # a customer that the drone may not serve
+    "range",  # a sortie longer than `max_flight`; named by its customer
+    "endurance",  # a sortie, with waiting and recovery, longer than `max_sortie`; named by its customer
 )
-"""What is checked, in the order of a report:
-
-- unserved: a customer that neither truck nor drone serves; counts nodes.
-- unknown_node: an index that is no node of the instance, or padding. It is left out of everything else.
-- chain: an operation that does not start where the one before ended, the first one at the depot; named by its start.
-- open_tour: the last operation does not end at the depot; named by its end.
-- duplicates: a drone's customer that was served before, or the depot.
-- meeting: a meeting at the customer that the drone serves.
-- revisits: the truck drives to a node that is served already, other than to meet the drone there, or to the depot once
-  all are served; without `allow_revisits` also to meet the drone. A truck that waits where it is stands there once.
-- no_fly: a customer that the drone may not serve.
-- range: a sortie longer than `max_flight`; named by its customer.
-- endurance: a sortie, with waiting and recovery, longer than `max_sortie`; named by its customer.
-"""
-
-
-TOLERANCE = 1e-5
-"""Share by which flights may exceed `max_flight`: instances may have been stored in `float32`."""
+"""What is checked, in the order of a report."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -83,7 +69,7 @@ def solution_report(
     if np.ndim(instance.exists) != 1:
         raise ValueError(f"exists has shape {np.shape(instance.exists)}; give one instance of the batch at a time")
     problem = Matrices(instance)
-    longest, most = problem.max_flight * (1 + TOLERANCE), problem.max_sortie * (1 + TOLERANCE)
+    longest, most = problem.max_flight * (1 + LATENESS), problem.max_sortie * (1 + LATENESS)
     found: dict[str, list[int]] = {name: [] for name in CONSTRAINTS}
     known = tuple(_known(with_nodes(operations), problem, found))
     _check_tour(known, problem, allow_revisits, found)
@@ -168,10 +154,9 @@ def _check_tour(
         if start != place:
             found["chain"].append(start)
         place = end
-        if fly is not None:
-            if fly in served:
-                found["duplicates"].append(fly)
-            served.add(fly)
+        flown = [] if fly is None else [fly]
+        found["duplicates"] += served.intersection(flown)
+        served.update(flown)
         for node in internal:
             if node in served:
                 found["revisits"].append(node)
