@@ -26,25 +26,15 @@ WAITING = 4
 
 @dataclasses.dataclass(frozen=True)
 class Course:
-    """The states of one episode up to its end, `L` of them, and what they say of customers.
+    """The states of one episode up to its end, `L` of them, and what they say of customers."""
 
-    Attributes:
-        env: the environment, which decides at every step.
-        world: the states, NumPy leaves with leading axis `[L]`.
-        served_at: `i64[C]`, the index of the first state in which each customer has been served, -1 for never.
-        server: `i64[C]`, the drone that served it, `NOBODY` for none.
-        steps_late: `i64[C]`, steps after the end of the window; 0 if on time or not served.
-        opens: `i64[C]`, the first step at which a customer can be served: the window's, 0 if no drone waits for it.
-        known_from: `i64[C]`, the step from which agents knew of the customer.
-    """
-
-    env: TruckDrone
-    world: World
-    served_at: np.ndarray
-    server: np.ndarray
-    steps_late: np.ndarray
-    opens: np.ndarray
-    known_from: np.ndarray
+    env: TruckDrone  # which decides at every step
+    world: World  # the states, NumPy leaves with leading axis `[L]`
+    served_at: np.ndarray  # `i64[C]`, the index of the first state in which each is served, -1 for never
+    server: np.ndarray  # `i64[C]`, the drone that served each, `NOBODY` for none
+    steps_late: np.ndarray  # `i64[C]`, steps after the end of the window; 0 if on time or not served
+    opens: np.ndarray  # `i64[C]`, the first step at which each can be served: the window's, 0 if no drone waits for it
+    known_from: np.ndarray  # `i64[C]`, the step from which agents knew of each
 
     @property
     def length(self) -> int:
@@ -75,7 +65,7 @@ class Course:
             found[last - waits[customer] : last, self.server[customer]] = WAITING
         return found
 
-    @property
+    @functools.cached_property
     def steps_waited(self) -> np.ndarray:
         """`i64[C]`: steps from the drone's arrival, before the window, to the delivery; 0 if it waited for no window.
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from jaxvrp.story import Story
 
 Carry = tuple[World, World, jax.Array, jax.Array]
-"""Of the loop over the steps of a decision: the last two worlds, the reward so far, steps so far."""
+"""What the loop over the steps of a decision carries: the last two worlds, the reward so far, steps so far."""
 
 
 class TruckDrone(Physics, Environment):

@@ -31,7 +31,7 @@ from jaxvrp.problems import Inspection, Problems
 FORMAT = "jaxvrp-truck-drone-plan-1"
 
 COLUMNS = ("start", "end", "who", "what", "where", "x", "y", "customer", "battery", "late")
-"""Of an event, and of the table."""
+"""Keys of an event, and columns of the table."""
 
 TURNED = 1e-3
 """Sine of an angle: a truck that turns by more drives to another place."""
@@ -253,11 +253,10 @@ class _Planner:
         time = self._moment(served_at)
         # A window ends with the last whole step in it, so that only a delivery that is late in steps is late.
         late = time - entry["window"][1] if self.course.steps_late[index] else 0.0
-        server, served = self.course.server[index], {"time": time, "late": _rounded(late)}
-        if server == NOBODY:
-            return {**entry, **served, "drone": None, "waited": 0.0}
         waited = time - self._moment(served_at - self.course.steps_waited[index])
-        return {**entry, "drone": self.drones[server], "time": time, "waited": _rounded(waited), "late": _rounded(late)}
+        server = self.course.server[index]
+        drone = None if server == NOBODY else self.drones[server]
+        return {**entry, "drone": drone, "time": time, "waited": _rounded(waited), "late": _rounded(late)}
 
 
 def _late_words(fleet_map: FleetMap, customers: list[Plan]) -> Plan:

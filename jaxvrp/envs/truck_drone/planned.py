@@ -22,31 +22,19 @@ HALF_STEP = 10.0
 
 
 class Price(NamedTuple):
-    """What a plan comes to, the most important first; each `f32[]`.
+    """What a plan comes to, the most important first; each `f32[]`."""
 
-    Attributes:
-        undone: customers that are not served, and drones that are not back on the truck.
-        late: customers that are served after their window.
-        end: steps until the last delivery, launch, boarding or crash; all steps if a drone is in the air at the end.
-        way: map units that the truck drives and the drones fly until then.
-    """
-
-    undone: Any
-    late: Any
-    end: Any
-    way: Any
+    undone: Any  # customers that are not served, and drones that are not back on the truck
+    late: Any  # customers that are served after their window
+    end: Any  # steps until the last delivery, launch, boarding or crash; all steps if a drone is in the air at the end
+    way: Any  # map units that the truck drives and the drones fly until then
 
 
 class PlannedWorld(World):
-    """The world, and how far it was when something was last done in it.
+    """The world, and how far it was when something was last done in it."""
 
-    Attributes:
-        end: `i32[]`, the step of the last delivery, launch, boarding or crash; 0 before the first.
-        way: `f32[]`, map units driven and flown until then.
-    """
-
-    end: Any = None
-    way: Any = None
+    end: Any = None  # `i32[]`, the step of the last delivery, launch, boarding or crash; 0 before the first
+    way: Any = None  # `f32[]`, map units driven and flown until then
 
 
 class PlannedVrpdTw(VrpdTw):
@@ -75,7 +63,7 @@ class PlannedVrpdTw(VrpdTw):
         return {"truck": paid[None], "drone": jnp.broadcast_to(paid, (self.num_drones,))}
 
     def price(self, state: Any) -> Price:
-        """Of the plan that ends in a `PlannedWorld`."""
+        """The price of the plan that ends in a `PlannedWorld`."""
         customers, drones, totals = state.customers, state.drones, state.totals
         airborne = drones.is_airborne.any()
         price = Price(

@@ -30,46 +30,27 @@ HOVER, RETURN, DELIVER = 0, 1, 2
 
 
 class Truck(struct.PyTreeNode):
-    """The truck.
+    """The truck."""
 
-    Attributes:
-        position: `f32[2]`.
-        velocity: `f32[2]`, map units per time unit.
-        target_node: `i32[]`, the route node that it keeps driving to, -1 for none. None under rules where the truck
-            drives only in steps whose action is MOVE.
-    """
-
-    position: jax.Array
-    velocity: jax.Array
+    position: jax.Array  # `f32[2]`
+    velocity: jax.Array  # `f32[2]`, map units per time unit
+    # `i32[]`, the route node that it keeps driving to, -1 for none; None where it drives only in steps of MOVE
     target_node: Annotated[jax.Array | None, fields.Whole(-1, "instance/node_position")] = None
 
 
 class Drones(struct.PyTreeNode):
-    """The fleet.
+    """The fleet."""
 
-    Attributes:
-        position: `f32[D, 2]`.
-        velocity: `f32[D, 2]`, map units per time unit.
-        battery: `f32[D]`.
-        status: `i32[D]`, one of ONBOARD, FLYING, RETURNING, CRASHED.
-        carrying: `i32[D]`, index of the customer whose package is on board, -1 for none.
-        target: `f32[D, 2]`, zeros without a target.
-        has_target: `bool[D]`.
-        battery_used: `f32[D]`, drawn in this step.
-        flown: `f32[D]`, map units in this step; riding and the snap on boarding do not count.
-        forced_return: `bool[D]`, the battery guard overrode the action of this step.
-    """
-
-    position: jax.Array
-    velocity: jax.Array
-    battery: jax.Array
-    status: Annotated[jax.Array, fields.Whole(ONBOARD, CRASHED)]
-    carrying: Annotated[jax.Array, fields.Whole(-1, "customers/served")]
-    target: jax.Array
-    has_target: jax.Array
-    battery_used: jax.Array
-    flown: jax.Array
-    forced_return: jax.Array
+    position: jax.Array  # `f32[D, 2]`
+    velocity: jax.Array  # `f32[D, 2]`, map units per time unit
+    battery: jax.Array  # `f32[D]`
+    status: Annotated[jax.Array, fields.Whole(ONBOARD, CRASHED)]  # `i32[D]`
+    carrying: Annotated[jax.Array, fields.Whole(-1, "customers/served")]  # `i32[D]`, whose package; -1 for none
+    target: jax.Array  # `f32[D, 2]`, zeros without a target
+    has_target: jax.Array  # `bool[D]`
+    battery_used: jax.Array  # `f32[D]`, drawn in this step
+    flown: jax.Array  # `f32[D]`, map units in this step; riding and the snap on boarding do not count
+    forced_return: jax.Array  # `bool[D]`, the battery guard overrode the action of this step
 
     @property
     def is_onboard(self) -> jax.Array:
@@ -99,19 +80,12 @@ class Drones(struct.PyTreeNode):
 
 
 class Customers(struct.PyTreeNode):
-    """What became of the customers.
+    """What became of the customers."""
 
-    Attributes:
-        served: `bool[C]`; customers that only fill up the size (`Instance.exists`) count as served from the start.
-        just_served: `bool[C]`, in this step.
-        arrival_step: `i32[C]`, -1 until served.
-        served_by: `i32[C]`, the drone that served, -1 until then.
-    """
-
-    served: jax.Array
-    just_served: jax.Array
-    arrival_step: jax.Array
-    served_by: Annotated[jax.Array, fields.Whole(-1, "drones/status")]
+    served: jax.Array  # `bool[C]`; customers that only fill up the size (`Instance.exists`) are from the start
+    just_served: jax.Array  # `bool[C]`, in this step
+    arrival_step: jax.Array  # `i32[C]`, -1 until served
+    served_by: Annotated[jax.Array, fields.Whole(-1, "drones/status")]  # `i32[C]`, the drone; -1 until served
 
 
 class Totals(struct.PyTreeNode):
@@ -126,36 +100,24 @@ class Totals(struct.PyTreeNode):
 
 
 class Decision(struct.PyTreeNode):
-    """The last decision and its outcome, where a decision holds for several steps.
+    """The last decision and its outcome, where a decision holds for several steps."""
 
-    Attributes:
-        truck, drone: the actions that were repeated, `i32[]` and `i32[D]`; pictures play its steps again from them.
-        reward: `f32[]`, the sum over its steps.
-        steps: `i32[]`, their number.
-    """
-
-    truck: jax.Array
-    drone: jax.Array
-    reward: jax.Array
-    steps: jax.Array
+    truck: jax.Array  # `i32[]`, the action that was repeated; pictures play its steps again from it
+    drone: jax.Array  # `i32[D]`, likewise
+    reward: jax.Array  # `f32[]`, the sum over its steps
+    steps: jax.Array  # `i32[]`, their number
 
 
 class World(NotebookStill, struct.PyTreeNode):
-    """The state of the environment: the problem and everything that changes in it.
-
-    Attributes:
-        instance, truck, drones, customers, totals: see their classes.
-        step: `i32[]`, counts from 0.
-        decision: the last decision; () where each step has its own.
-    """
+    """The state of the environment: the problem and everything that changes in it."""
 
     instance: Instance
     truck: Truck
     drones: Drones
     customers: Customers
     totals: Totals
-    step: jax.Array
-    decision: Any = ()
+    step: jax.Array  # `i32[]`, counts from 0
+    decision: Any = ()  # the last decision; () where each step has its own
 
 
 def initial_world(

@@ -26,23 +26,14 @@ FREE = -1
 
 
 class Played(struct.PyTreeNode):
-    """Episodes `B` with held choices, step by step; `T` decisions, time first.
+    """Episodes `B` with held choices, step by step; `T` decisions, time first."""
 
-    Attributes:
-        held: `i32[T, B, 1+D]`.
-        actions: `i32[T, B, 1+D]`, what was played, the truck first; all 0 after the end.
-        worlds: leaves `[T+1, B, ...]`, without the instance; what follows the end is undefined.
-        earned: `f32[T+1, B]`, the sum of rewards before each step; undefined likewise.
-        cost: `f32[K, B]`, see `planned.cost`.
-        length: `i32[B]`, decisions until the end.
-    """
-
-    held: jax.Array
-    actions: jax.Array
-    worlds: World
-    earned: jax.Array
-    cost: jax.Array
-    length: jax.Array
+    held: jax.Array  # `i32[T, B, 1+D]`
+    actions: jax.Array  # `i32[T, B, 1+D]`, what was played, the truck first; all 0 after the end
+    worlds: World  # leaves `[T+1, B, ...]`, without the instance; what follows the end is undefined
+    earned: jax.Array  # `f32[T+1, B]`, the sum of rewards before each step; undefined likewise
+    cost: jax.Array  # `f32[K, B]`, see `planned.cost`
+    length: jax.Array  # `i32[B]`, decisions until the end
 
 
 def towards(env: TruckDrone, node: jax.Array | int) -> jax.Array | int:

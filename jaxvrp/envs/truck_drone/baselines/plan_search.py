@@ -38,7 +38,7 @@ CHAINS, TRIES = 8, 2
 """Chains, and changed plans of each that are played in a round; wider costs as much for each episode."""
 
 ROUNDS = 8
-"""Of one call."""
+"""Rounds that one call of the compiled program plays."""
 
 HEAT = (4.0, 0.2)
 """Temperatures of the first and the last round, in units of the reward; between them they fall by a factor."""
@@ -66,10 +66,10 @@ TRUCK, FREED = 0.35, 0.15
 """How probable it is that a choice is the truck's, and that it is the dispatcher's again."""
 
 FEWEST_ROUNDS = 4
-"""Of taking detours out, whatever the time, as long as one helps."""
+"""Rounds in which detours are taken out even when the time is over, as long as one helps."""
 
 MOST_ROUNDS = 16
-"""Of taking them out of a plan that was found otherwise."""
+"""Most rounds in which detours are taken out of a plan that another method found."""
 
 LANES = 32
 """Plans that are tried at once there."""
@@ -82,15 +82,12 @@ FARTHEST_LEG = 4
 
 
 class Chains(struct.PyTreeNode):
-    """The present plans of all chains `B` and their episodes, `played`; and the best plan of each chain.
+    """The present plans of all chains `B`, and the best plan of each chain."""
 
-    That is `held` `i32[T, B, 1+D]`; then `actions` `i32[T, B, 1+D]` are played, at a cost of `best` `f32[K, B]`.
-    """
-
-    played: Played
-    held: jax.Array
-    actions: jax.Array
-    best: jax.Array
+    played: Played  # the episodes of the present plans
+    held: jax.Array  # `i32[T, B, 1+D]`, what the best plans hold
+    actions: jax.Array  # `i32[T, B, 1+D]`, what is played by them
+    best: jax.Array  # `f32[K, B]`, what they cost
 
 
 @functools.partial(jax.jit, static_argnames="tries")

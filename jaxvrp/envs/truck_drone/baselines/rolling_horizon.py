@@ -31,7 +31,8 @@ LENGTH = 40
 """Decisions that a plan is long; beyond it the policy decides."""
 
 CONTINUATIONS, FUTURES = 32, 1
-"""Of a decision, and of a plan; see `benchmarks/NOTES.md`."""
+"""Episodes that are played to their end at each decision, and futures in which each plan is played; see
+`benchmarks/NOTES.md`."""
 
 
 class Memory(NamedTuple):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
@@ -37,9 +38,8 @@ problems."""
 FARTHEST = 1000
 """Map units, and demands: beyond, `float32` is too coarse for `delivery_threshold`."""
 
-
 FEWEST_STEPS, MOST_STEPS = 4, 10_000
-"""Of an episode."""
+"""Steps that an episode may have."""
 
 ROUNDING = 1e-6
 """Steps: a number nearer to a whole one than this stands for it."""
@@ -58,19 +58,12 @@ Units = Annotated[dict[str, str], object_of_only({}, {"length": text, "time": te
 
 @dataclasses.dataclass(frozen=True)
 class Scale:
-    """How the units of a map become those of the simulator; None is worked out, see `FleetMap.whole_scale`.
+    """How the units of a map become those of the simulator; None is worked out, see `FleetMap.whole_scale`."""
 
-    Attributes:
-        length: length units of a map unit.
-        center: the place of the origin.
-        time: time units of a step.
-        demand: demand units of a demand of 1.
-    """
-
-    length: Positive | None = None
-    center: Point | None = None
-    time: Positive | None = None
-    demand: Positive | None = None
+    length: Positive | None = None  # length units of a map unit
+    center: Point | None = None  # the place of the origin
+    time: Positive | None = None  # time units of a step
+    demand: Positive | None = None  # demand units of a demand of 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,8 +74,7 @@ class WholeScale:
     center: Point
     time: float
     demand: float
-    clock: float
-    """When the episode begins, in time units."""
+    clock: float  # when the episode begins, in time units
 
     def place(self, position: ArrayLike) -> list[float]:
         """A place of the simulator (`f32[2]`, map units) in the units of the map, to a millionth of a map unit."""
@@ -99,7 +91,7 @@ class WholeScale:
 
     @property
     def _decimals(self) -> int:
-        """Of lengths: what `float32` holds."""
+        """Decimals to which lengths are rounded: those that `float32` holds."""
         return 6 - math.floor(math.log10(self.length))
 
 
@@ -122,43 +114,25 @@ class Node:
 
 @dataclasses.dataclass(frozen=True)
 class Customer:
-    """A customer that waits for a package.
+    """A customer that waits for a package."""
 
-    Attributes:
-        position: length units.
-        demand: size of the package.
-        window: first and last time of the delivery; None for any.
-        known_from: the time from which agents know of the customer.
-        id: a name.
-    """
-
-    position: Point
-    demand: NotNegative
-    window: Window | None = None
-    known_from: NotNegative | None = None
+    position: Point  # length units
+    demand: NotNegative  # size of the package
+    window: Window | None = None  # first and last time of the delivery; None for any
+    known_from: NotNegative | None = None  # the time from which agents know of the customer
     id: Name | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class Drone:
-    """A drone; None is as in the environment.
+    """A drone; None is as in the environment."""
 
-    Attributes:
-        speed: length units per time unit.
-        range: length units of a flight on a full charge without a package; inf for no limit.
-        hover_time: time units in the air without moving on a full charge; inf for no limit.
-        recharge_time: time units from empty to full on the truck; inf for never.
-        payload_factor: share by which it draws more with a package of demand `Scale.demand`.
-        capacity: the largest demand that it can carry.
-        id: a name.
-    """
-
-    speed: NotNegative
-    range: Endless
-    hover_time: Endless | None = None
-    recharge_time: Endless | None = None
-    payload_factor: NotNegative | None = None
-    capacity: Positive | None = None
+    speed: NotNegative  # length units per time unit
+    range: Endless  # length units of a flight on a full charge without a package; inf for no limit
+    hover_time: Endless | None = None  # time units in the air without moving on a full charge; inf for no limit
+    recharge_time: Endless | None = None  # time units from empty to full on the truck; inf for never
+    payload_factor: NotNegative | None = None  # share by which it draws more with a package of demand `Scale.demand`
+    capacity: Positive | None = None  # the largest demand that it can carry
     id: Name | None = None
 
 
@@ -304,7 +278,7 @@ class FleetMap:
 
     @property
     def minutes(self) -> float:
-        """Of a unit of time; 1 for one that is not known."""
+        """How many minutes a unit of time has; 1 if the unit is not known."""
         return TIMES.get(self.units.get("time", ""), 1.0)
 
     def said(self, time: float) -> str:
@@ -356,13 +330,8 @@ class FleetMap:
             demand=jnp.asarray(demand, jnp.float32),
             window_start=jnp.asarray(starts, jnp.int32),
             window_end=jnp.asarray(ends, jnp.int32),
-            known_from=jnp.asarray(known_from, jnp.int32) if self._is_dynamic else None,
+            known_from=jnp.asarray(known_from, jnp.int32) if any(known) else None,
         )
-
-    @property
-    def _is_dynamic(self) -> bool:
-        """Whether some customers become known during the episode."""
-        return any((customer.known_from or 0.0) > self.clock for customer in self.customers)
 
     def refuse_what_is_ignored(self, env: TruckDrone) -> None:
         """Raise a ValueError, one line, if the scenario of `env` would ignore what a field of the map says."""
@@ -494,12 +463,12 @@ def _refuse_same_names(field: str, names: Sequence[str]) -> None:
 
 def _refuse_mixed_fleet(drones: Sequence[Drone]) -> None:
     """Raise a ValueError unless all drones fly alike."""
-    for index, drone in enumerate(drones):
-        for field in ("speed", "range", "hover_time", "recharge_time", "payload_factor"):
-            value, first = getattr(drone, field), getattr(drones[0], field)
-            if value != first:
-                value, first = ("none" if number is None else f"{number:g}" for number in (value, first))
-                raise ValueError(
-                    f"drones[{index}].{field}: {value}, and {first} of drones[0]; all drones of a truck fly alike "
-                    "here, so give them the same"
-                )
+    fields = ("speed", "range", "hover_time", "recharge_time", "payload_factor")
+    for index, field in itertools.product(range(len(drones)), fields):
+        value, first = getattr(drones[index], field), getattr(drones[0], field)
+        if value != first:
+            value, first = ("none" if number is None else f"{number:g}" for number in (value, first))
+            raise ValueError(
+                f"drones[{index}].{field}: {value}, and {first} of drones[0]; all drones of a truck fly alike here, so "
+                "give them the same"
+            )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -43,8 +43,7 @@ class Reach:
 
 def reach_of(fleet_map: FleetMap, env: TruckDrone) -> Reach:
     """The reach from the nodes and from the start of the truck; `env` is that of the map."""
-    places = _points([*(node.position for node in fleet_map.nodes), fleet_map.truck.position])
-    customers = _points([customer.position for customer in fleet_map.customers])
+    places, customers = np.split(_places(fleet_map), [1 + len(fleet_map.nodes)])
     gap = nearest(customers, places)
     demand = np.array([customer.demand for customer in fleet_map.customers]) / fleet_map.whole_scale.demand
     laden = 1.0 if env.payload_factor is ABSENT else 1.0 + float(env.payload_factor) * demand
@@ -99,8 +98,7 @@ def _warnings(fleet_map: FleetMap, env: TruckDrone) -> Iterator[str]:
 
 def _mixed(fleet_map: FleetMap) -> Iterator[str]:
     length = fleet_map.amount("length")
-    nodes = _points([fleet_map.truck.position, *(node.position for node in fleet_map.nodes)])
-    customers = _points([customer.position for customer in fleet_map.customers])
+    nodes, customers = np.split(_places(fleet_map), [1 + len(fleet_map.nodes)])
     far = list(distant(lambda index: f"customers[{index}].position", customers, "node", nodes, length))
     yield from far
     width = extent(customers)
@@ -114,7 +112,7 @@ def _mixed(fleet_map: FleetMap) -> Iterator[str]:
 
 
 def _speeds(fleet_map: FleetMap) -> dict[str, float]:
-    """By field, the speeds of the vehicles that move."""
+    """The speeds of the vehicles that move, by field of the map."""
     speeds = {"truck.speed": fleet_map.truck.speed, "drones[0].speed": fleet_map.drones[0].speed}
     return {field: speed for field, speed in speeds.items() if speed > 0}
 
@@ -155,10 +153,7 @@ def _out_of_reach(fleet_map: FleetMap, reach: Reach) -> str:
 
 
 def _places(fleet_map: FleetMap) -> np.ndarray:
+    """`f64[1 + N + C, 2]`, of the truck, the nodes and the customers."""
     nodes, customers = fleet_map.nodes, fleet_map.customers
     positions = [*(node.position for node in nodes), *(customer.position for customer in customers)]
-    return _points([fleet_map.truck.position, *positions])
-
-
-def _points(positions: Sequence[tuple[float, float]]) -> np.ndarray:
-    return np.array(positions, np.float64)
+    return np.array([fleet_map.truck.position, *positions], np.float64)

@@ -16,24 +16,16 @@ from jaxvrp.story import Point, Units
 
 @dataclasses.dataclass(frozen=True)
 class Naming:
-    """Names in full, and how numbers of the simulator are said.
-
-    Attributes:
-        truck, drones, nodes, customers: names.
-        labels: of nodes and customers, short enough to stand at a mark: `{"nodes": ..., "customers": ...}`.
-        units: of the clock and of lengths.
-        scale: from steps and map units to these.
-        fleet_map: where the problem is from; None if it was generated.
-    """
+    """Names in full, and how numbers of the simulator are said."""
 
     truck: str
     drones: tuple[str, ...]
     nodes: tuple[str, ...]
     customers: tuple[str, ...]
-    labels: dict[str, tuple[str, ...]]
-    units: Units
-    scale: WholeScale
-    fleet_map: FleetMap | None = None
+    labels: dict[str, tuple[str, ...]]  # of `nodes` and `customers`, short enough to stand at a mark
+    units: Units  # of the clock and of lengths
+    scale: WholeScale  # from steps and map units to these
+    fleet_map: FleetMap | None = None  # where the problem is from; None if it was generated
 
     def time(self, step: ArrayLike) -> float:
         """When a step ends, on the clock."""

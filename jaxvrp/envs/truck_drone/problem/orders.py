@@ -13,7 +13,7 @@ from jaxvrp.orders.orders import Case, Stop
 from jaxvrp.orders.visits import Visit
 
 MINUTES = 60.0
-"""Of an hour."""
+"""Minutes of an hour."""
 
 FLY_ALL = "the van is a base for its drones: every parcel is flown the last part, from the depot or a customer's place"
 
