@@ -101,7 +101,7 @@ class Pcb(TurnBasedEnvironment, RememberingEnvironment):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """By keyword of `make`."""
+        """The keywords of `make` with their values."""
         settings = {name: value for name, value in super().parameters.items() if name not in MADE_FIELDS}
         return {**dict(self.source), **settings}
 
@@ -192,7 +192,7 @@ class Pcb(TurnBasedEnvironment, RememberingEnvironment):
         return rules.pose_after(state, part, action, self.step_fraction, clamp=clamp, rotate=rotate)
 
     def _poses_after(self, state: State, action: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """Of all agents (`[A]`), each as if it alone moved; `action`: `f32[A, 3]`."""
+        """The poses of all agents (`[A]`), each as if it alone moved; `action`: `f32[A, 3]`."""
         return jax.vmap(self._pose_after, (None, 0, 0))(state, state.instance.wiring.component, action)
 
     def take_turns(self, state: State, choose: Choose) -> tuple[State, Turns]:

@@ -18,7 +18,7 @@ TINY = 1e-9
 
 
 class Weights(NamedTuple):
-    """Of the three terms of the reward: wirelength W, freedom from overlap, half perimeters H; `f32[]` each."""
+    """Weights of the three terms of the reward: wirelength W, freedom from overlap, half perimeters H; `f32[]` each."""
 
     wire: jax.Array | float
     overlap: jax.Array | float

@@ -49,9 +49,8 @@ JUMP, CONTACT, TURN = 0.1, 0.2, 0.5
 """Shares of the moves that put a part anywhere on the board, and beside another part; the rest are shifts. Share of the
 moves of any kind that also turn the part."""
 
-
 RESTARTS, BLOCKS = 32, 8
-"""Of an annealing by the clock: side by side, and blocks of moves in one call."""
+"""For annealing by the clock: restarts side by side, and blocks of moves in one call."""
 
 CYCLES = (Cycle(0.0, 0.15), Cycle(0.15, 1.0))
 """A hasty annealing, so that there is a placement early, then a slow one."""

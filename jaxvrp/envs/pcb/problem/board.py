@@ -170,11 +170,6 @@ def as_float32(board: Board) -> Board:
     return arrays.computed_arrays(SCHEMA, board)
 
 
-def count_agents(board: Board) -> int:
-    """Movable components; of a batch, the most of any board. Not under `jit`."""
-    return int(np.asarray(board.movable).sum(axis=-1).max())
-
-
 def agent_components(board: Board, num_agents: int) -> tuple[jax.Array, jax.Array]:
     """The movable components of one board, the first `num_agents` (A) in order; works under `jit` and `vmap`.
 

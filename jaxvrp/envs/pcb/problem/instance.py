@@ -10,7 +10,7 @@ import numpy as np
 from flax import struct
 
 from jaxvrp.envs.pcb import geometry, wirelength
-from jaxvrp.envs.pcb.problem.board import Board, agent_components, as_float32, count_agents, pad
+from jaxvrp.envs.pcb.problem.board import Board, agent_components, as_float32, pad
 
 SHIFT = 0.66  # share of the free room that fixed parts are shifted by, at most
 MARGIN = 0.05  # share of a board's side that stays free of the centres of movable parts at the start
@@ -36,7 +36,7 @@ class Wiring(struct.PyTreeNode):
     obstructs: jax.Array  # bool[N, N], pairs of parts that may not overlap, one of them movable
 
     def of(self, agent: jax.Array) -> Wiring:
-        """With one agent's (`i32[]`) rows of what is by agent."""
+        """The tables with only the row of one agent (`i32[]`) where they have a row for each."""
         return jax.tree.map(lambda leaf, axis: leaf if axis is None else leaf[agent], self, BY_AGENT)
 
 
@@ -78,7 +78,8 @@ def least_sizes(boards: Board) -> Sizes:
     movable = np.take_along_axis(boards.movable, component, axis=-1)
     part_pads, _ = wirelength.table_widths(component, net, signal & movable)
     _, shared_pads = wirelength.table_widths(component, net, signal)
-    counts = (boards.num_components, boards.num_pins, boards.num_nets, count_agents(boards))
+    most_agents = int(boards.movable.sum(axis=-1).max())
+    counts = (boards.num_components, boards.num_pins, boards.num_nets, most_agents)
     return Sizes(*counts, part_pads=part_pads, shared_pads=shared_pads)
 
 

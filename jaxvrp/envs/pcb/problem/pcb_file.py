@@ -38,7 +38,7 @@ BACK = 31
 UNKNOWN = 1e6
 EXACT = decimal.Context(prec=400)
 DIGITS = 9
-"""Of offsets in mm that are turned back, so that they are written as they were read."""
+"""To which offsets in mm are rounded that are turned back, so that they are written as they were read."""
 CANNOT_HOLD = "the .pcb format cannot hold {}; change it, or use jaxvrp.envs.pcb.save"
 
 

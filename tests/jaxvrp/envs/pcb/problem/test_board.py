@@ -11,7 +11,6 @@ from jaxvrp.envs.pcb.problem.board import (
     agent_components,
     as_float32,
     check,
-    count_agents,
     load,
     make_board,
     pad,
@@ -177,7 +176,6 @@ def test_stacking_pads_to_the_largest(make, assert_same):
     assert (batch.num_components, batch.num_pins, batch.num_nets, batch.exists.shape) == (3, 7, 5, (3, 3))
     for index, board in enumerate((small, make(), wide)):
         assert_same(at(batch, index), pad(board, 3, 7, 5))
-    assert count_agents(batch) == 2
     np.testing.assert_array_equal(batch.signal_pin, [at(batch, index).signal_pin for index in range(3)])
     np.testing.assert_array_equal(as_float32(batch).signal_pin, batch.signal_pin)
 
