@@ -17,16 +17,16 @@ RADIUS, FLATTENING = 6378.137, 1 / 298.257223563
 """Kilometres, of WGS 84."""
 
 SQUARE = FLATTENING * (2 - FLATTENING)
-"""Of the eccentricity."""
+"""Of the eccentricity of the ellipsoid."""
 
 WIDEST = 300.0
 """Kilometres that places may span from north to south, and from west to east."""
 
 DECIMALS = 6
-"""Of degrees: a tenth of a metre."""
+"""To which degrees are rounded: a tenth of a metre."""
 
 ROUNDS = 8
-"""Of the way back from the plane; each makes the error a hundred times smaller, or more."""
+"""Rounds of the way back from the plane; each makes the error a hundred times smaller, or more."""
 
 LINK = "https://www.openstreetmap.org/?mlat={0}&mlon={1}#map=17/{0}/{1}"
 

@@ -16,7 +16,6 @@ from jaxvrp.io.text_lines import Line, read_lines
 
 REMEDY = "give OSRM's answer to `table`, an object with durations, or a .csv of seconds"
 
-
 EMPTY = ("", "nan", "null", "-")
 """What a CSV says where there is no way."""
 

@@ -22,7 +22,7 @@ TRAVEL = STRAIGHT, MATRIX
 """How vehicles drive: straight, or along streets, by a matrix of the instance."""
 
 MOST_LOCATIONS = 1_200
-"""Of a matrix: to close it takes seconds."""
+"""The most locations of a matrix: to close such a one takes seconds."""
 
 WIDE = 1e-3
 """Share by which a way is quicker than the one that was given before it counts as shortened; routers round."""

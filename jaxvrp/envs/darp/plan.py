@@ -101,7 +101,7 @@ class DarpProblems(Problems[Instance]):
         return stack([from_origin(_bare(problem)) for problem in problems])
 
     def cost_words(self, problem: Instance, env: Darp, found: Searched) -> str:
-        """Of shipments who is served, and how long vehicles drive; else the number."""
+        """For shipments, how many are served and how long vehicles drive; else the cost as a number."""
         if not isinstance(problem, Shipments):
             return super().cost_words(problem, env, found)
         unvisited, seconds = divmod(found.cost, float(env.penalty_unvisited))

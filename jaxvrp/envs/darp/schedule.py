@@ -87,7 +87,7 @@ def next_stop(
 
 
 def append(schedule: Schedule, instance: Instance, node: jax.Array, travel: jax.Array, slack: jax.Array) -> Schedule:
-    """After `travel` (`f32[]`) to a `node` (`i32[]`) that can be added, and the service there."""
+    """The schedule with one more stop, served: a `node` (`i32[]`) that can be added, after `travel` (`f32[]`)."""
     nodes = jnp.arange(instance.num_nodes + 1, dtype=jnp.int32)
     stop = next_stop(schedule, instance, node, travel, slack)
     elapsed = stop.elapsed + rows_at(instance.service_time, node)

@@ -36,12 +36,12 @@ class Shipments(Instance):
 
     @property
     def earth(self) -> Earth:
-        """Of the plane on which its places are."""
+        """The plane on which its places lie."""
         return self.tour.places[1]
 
     @property
     def clock(self) -> Clock:
-        """Of its seconds: they are those of the day on which the first vehicle may leave."""
+        """The clock of its seconds, which begins with the day on which the first vehicle may leave."""
         return Clock(-MINUTES * (self.tour.opens / SECONDS // MINUTES))
 
     @property
