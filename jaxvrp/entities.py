@@ -9,7 +9,7 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 
-from jaxvrp.environment import Environment
+from jaxvrp.environment import Environment, require_environment
 from jaxvrp.spaces import Box, ByKind, EntityKind, Feature
 
 PARAMETER = "observation"
@@ -36,7 +36,9 @@ def seen_as(env: Environment, kind: Literal["flat", "entities"]) -> Environment:
 
     Raises:
         ValueError: it cannot be seen so.
+        TypeError: it is no environment.
     """
+    require_environment(env)
     if bool(env.entity_kinds) == (kind == "entities"):
         return env
     if PARAMETER not in env.parameters:

@@ -18,6 +18,7 @@ from flax import struct
 
 from jaxvrp import fields
 from jaxvrp.actions import checked_action, judge, no_action
+from jaxvrp.io.messages import shown
 from jaxvrp.rows import where_leading
 from jaxvrp.spaces import ByKind, ByRole, EntityKind, Role
 
@@ -245,6 +246,16 @@ class Environment(struct.PyTreeNode, abc.ABC):
 
 
 Environment.replace = _replace  # type: ignore[method-assign]
+
+
+def require_environment(env: Any) -> None:
+    """Refuse what is no environment, such as the name of one.
+
+    Raises:
+        TypeError: one line.
+    """
+    if not isinstance(env, Environment):
+        raise TypeError(f"env is {shown(env)}; it must be an environment, such as jaxvrp.make('darp')")
 
 
 def is_over(env: Environment, state: State) -> jax.Array:

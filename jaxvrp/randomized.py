@@ -17,7 +17,7 @@ from jaxvrp import fields
 from jaxvrp.actor import Actor, Carry
 from jaxvrp.card import Card, Padding
 from jaxvrp.entities import seen_as
-from jaxvrp.environment import Environment, Instance, State, TimeStep
+from jaxvrp.environment import Environment, Instance, State, TimeStep, require_environment
 from jaxvrp.episodes import Episode
 from jaxvrp.io.messages import nearest, shown
 from jaxvrp.memory import Memory, RememberingEnvironment, memory_of
@@ -309,8 +309,9 @@ def randomize(
     Raises:
         ValueError: an unknown parameter, one that cannot be drawn, an invalid range, or a number of steps that is not
             above 0; one line.
-        TypeError: a bound of the wrong type.
+        TypeError: a bound of the wrong type, or what is no environment.
     """
+    require_environment(env)
     first_ranges = first_ranges or {}
     if alone := [name for name in first_ranges if name not in ranges]:
         raise ValueError(

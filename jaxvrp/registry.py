@@ -98,8 +98,9 @@ def register(name: str, factory: Factory, *, toolbox: str | Toolbox | None = Non
 
     Raises:
         ValueError: the name is taken by another factory, or is a dotted path.
-        TypeError: `factory` or `toolbox` is of another type.
+        TypeError: `name`, `factory` or `toolbox` is of another type.
     """
+    _require_text("the name to register", name)
     if not callable(factory):
         raise TypeError(f"register('{name}', ...) needs a factory (a class or a function); got {factory!r}")
     if not isinstance(toolbox, str | Toolbox | None):
@@ -140,7 +141,9 @@ def resolve(name: str, kind: str = "environment") -> Factory:
 
     Raises:
         ValueError: the name is unknown, or the path leads to something else; the message names the remedy.
+        TypeError: the name is no text.
     """
+    _require_text(f"the name of the {kind}", name)
     if ":" in name:
         return _checked_callable(_import(name, kind), name, kind)
     known = _ENTRIES[kind]
@@ -150,6 +153,11 @@ def resolve(name: str, kind: str = "environment") -> Factory:
         )
     factory = known[name].factory
     return _import(factory, kind) if isinstance(factory, str) else factory
+
+
+def _require_text(what: str, name: Any) -> None:
+    if not isinstance(name, str):
+        raise TypeError(f"{what} is {shown(name)}; it must be a text, such as 'darp'")
 
 
 def make(name: str, **parameters: Any) -> Environment:

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxvrp.actor import sample_masked
-from jaxvrp.environment import Environment, State, TimeStep
+from jaxvrp.environment import Environment, State, TimeStep, require_environment
 from jaxvrp.io.messages import nearest
 from jaxvrp.io.states import described
 from jaxvrp.registry import card_of
@@ -80,6 +80,7 @@ def check_env(
 
     Raises:
         ConformanceError: what is wrong, in one line.
+        TypeError: it is no environment.
     """
     say = (lambda lines: None) if quiet else _print_passed
     check_shapes(env)
@@ -108,7 +109,9 @@ def check_shapes(env: Environment) -> None:
 
     Raises:
         ConformanceError: what is wrong, in one line.
+        TypeError: it is no environment.
     """
+    require_environment(env)
     key = jax.eval_shape(lambda: jax.random.key(0))
     instance = _abstract("generate", env.generate, key)
     state = _abstract("init_state", env.init_state, instance)

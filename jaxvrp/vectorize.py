@@ -20,6 +20,7 @@ from jaxvrp.environment import (
     TimeStep,
     executed_action,
     observe,
+    require_environment,
     settle,
     team_reward,
 )
@@ -154,6 +155,7 @@ class VecEnv(struct.PyTreeNode):
 
     def reset(self, key: jax.Array) -> tuple[VecState, VecTimeStep]:
         """Fresh problems everywhere."""
+        require_environment(self.env)
         instances, pool = jax.random.split(key)
         return self.reset_to(self.generate(instances), pool)
 

@@ -8,10 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jaxvrp import Environment, make
+from jaxvrp import Environment, VecEnv, make, randomize
 from jaxvrp.actor import RandomActor, sample_masked
+from jaxvrp.entities import seen_as
 from jaxvrp.environment import select
 from jaxvrp.spaces import agent_names
+from jaxvrp.testing import check_env, check_shapes
 
 KEY = jax.random.key(3)
 INT32 = np.iinfo(np.int32)
@@ -271,6 +273,22 @@ def test_replace_refuses_what_make_refuses(name, changes, message):
     assert "\n" not in str(caught.value)
     with pytest.raises((ValueError, TypeError), match=message.partition(": ")[2] or message):
         make(name, **changes)
+
+
+@pytest.mark.parametrize(
+    "take",
+    [
+        check_env,
+        check_shapes,
+        lambda env: randomize(env, {}),
+        lambda env: VecEnv(env, 4).reset(KEY),
+        lambda env: seen_as(env, "flat"),
+    ],
+    ids=["check_env", "check_shapes", "randomize", "VecEnv", "adapters"],
+)
+def test_the_name_of_an_environment_is_none(take):
+    with pytest.raises(TypeError, match=r"^env is 'darp'; it must be an environment, such as jaxvrp.make\('darp'\)$"):
+        take("darp")
 
 
 def test_replace_gives_what_make_gives():

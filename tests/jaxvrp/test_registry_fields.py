@@ -92,6 +92,13 @@ def test_unknown_names_are_told_with_the_nearest(name, parameters, message):
     assert one_line(caught)
 
 
+def test_a_name_is_a_text():
+    with pytest.raises(TypeError, match=r"^the name of the environment is None; it must be a text, such as 'darp'$"):
+        make(None)
+    with pytest.raises(TypeError, match=r"^the name to register is 7; it must be a text"):
+        register(7, Quick)
+
+
 def test_dotted_paths_lead_to_classes_and_to_what_their_module_registers(user_module):
     env = make("truck_drone", scenario="user_scenarios:Mine", fuel=1, num_drones=3)
     assert (env.fuel, env.num_drones) == (1.0, 3)
