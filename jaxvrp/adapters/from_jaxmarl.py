@@ -8,7 +8,6 @@ from __future__ import annotations
 import abc
 import contextlib
 import functools
-import math
 import sys
 from typing import Any
 
@@ -25,6 +24,11 @@ from jaxvrp.spaces import Box, ByRole, Discrete, Role, Space
 
 WORLD = "world_state"
 """Among the observations of some environments: what a central critic sees."""
+
+LIMIT = "max_steps"
+
+PARTS = ("agents", LIMIT, "observation_space", "action_space", "reset", "step_env")
+"""What is read of an environment there."""
 
 
 class Start(struct.PyTreeNode):
@@ -82,7 +86,7 @@ class Foreign(Environment):
 
     def _spaces(self, agent: str) -> tuple[Box, Space]:
         seen, acts = self.wrapped.observation_space(agent), self.wrapped.action_space(agent)
-        return Box(-jnp.inf, jnp.inf, (math.prod(seen.shape),)), _from_jaxmarl(acts, agent)
+        return Box(-jnp.inf, jnp.inf, (int(np.prod(seen.shape)),)), _from_jaxmarl(acts, agent)
 
     @property
     def roles(self) -> dict[str, Role]:
@@ -234,7 +238,22 @@ def _made(name: str) -> Any:
         raise missing_extra("jaxmarl", error) from None
     if name not in jaxmarl.registered_envs:
         raise ValueError(f"id is {shown(name)}; {nearest(name, jaxmarl.registered_envs)}")
-    return jaxmarl.make(name)
+    return _checked(jaxmarl.make(name))
+
+
+def _checked(env: Any) -> Any:
+    """An environment that has all that `Foreign` reads; a ValueError, one line, for another."""
+    name = type(env).__name__
+    for part in PARTS:
+        if not hasattr(env, part):
+            what = ", the most steps of an episode; set it" if part == LIMIT else ", as environments of JaxMARL have"
+            raise ValueError(f"{name} has no {part}{what}")
+    for agent in env.agents:
+        if not isinstance(agent, str):
+            raise ValueError(f"{name} calls an agent {shown(agent)}; names of agents must be texts")
+        if not hasattr(seen := env.observation_space(agent), "shape"):
+            raise ValueError(f"{name}: the observation space of {agent} is {shown(seen)}; give a Box")
+    return env
 
 
 def from_jaxmarl(env: Any) -> FromJaxMarl:
@@ -243,5 +262,8 @@ def from_jaxmarl(env: Any) -> FromJaxMarl:
     Args:
         env: a `MultiAgentEnv`, or what has its `agents`, `max_steps`, `observation_space`, `action_space`, `reset` and
             `step_env`, and `get_avail_actions` if some actions are not always available.
+
+    Raises:
+        ValueError: it has not; one line.
     """
-    return FromJaxMarl(env)
+    return FromJaxMarl(_checked(env))

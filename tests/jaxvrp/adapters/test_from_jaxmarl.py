@@ -124,3 +124,25 @@ def test_numbers_of_an_action_with_bounds_of_their_own_are_refused():
     uneven.action_space = lambda agent: box if agent == "watcher_0" else SimpleNamespace(n=2)
     with pytest.raises(ValueError, match=r"^the numbers of an action of watcher_0 have .*, low is \[-1.0, 0.0\]; give"):
         _ = from_jaxmarl(uneven).roles
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"max_steps": None}, "Odd has no max_steps, the most steps of an episode; set it"),
+        ({"reset": None}, "Odd has no reset, as environments of JaxMARL have"),
+        ({"agents": [0, 1]}, "Odd calls an agent 0; names of agents must be texts"),
+        ({"observation_space": lambda self, agent: {}}, r"Odd: the observation space of switch_0 is {}; give a Box"),
+    ],
+)
+def test_what_lacks_a_part_is_refused(changes, says):
+    kept = {name: part for name, part in vars(Lamps).items() if name not in changes}
+    odd = type("Odd", (), {**kept, **{name: part for name, part in changes.items() if part is not None}})
+    with pytest.raises(ValueError, match=f"^{says}$"):
+        from_jaxmarl(odd())
+
+
+def test_a_space_of_so_many_numbers_is_a_vector():
+    counted = Lamps()
+    counted.observation_space = lambda agent: SimpleNamespace(shape=4 if agent == "watcher_0" else 3)
+    assert from_jaxmarl(counted).roles["watcher"].observation.shape == (4,)
