@@ -8,6 +8,8 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from jaxvrp.envs.dispatch.problem.day_file import FORMAT, METRES, SECONDS, NamedDay, parse_day
 from jaxvrp.envs.dispatch.problem.instance import MINUTES_PER_HOUR
 from jaxvrp.envs.dispatch.problem.solution import Leg
@@ -157,6 +159,7 @@ def _window(named: NamedDay, request: int) -> str:
     """When a request can be served, if that is not all day."""
     day = named.instance
     earliest, latest = float(day.dropoff_earliest[request]), float(day.dropoff_deadline[request])
-    if earliest <= 0 and latest >= day.horizon:
+    end = float(np.max(day.latest_return))
+    if earliest <= 0 and latest >= end:
         return ""
-    return f"{named.words(max(earliest, 0.0))} to {named.words(min(latest, float(day.horizon)))}"
+    return f"{named.words(max(earliest, 0.0))} to {named.words(min(latest, end))}"

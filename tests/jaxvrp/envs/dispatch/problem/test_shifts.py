@@ -10,6 +10,8 @@ from jaxvrp.envs.dispatch.baselines.hindsight import with_hindsight
 from jaxvrp.envs.dispatch.baselines.search import begin, replanned
 from jaxvrp.envs.dispatch.problem.day_file import parse_day
 from jaxvrp.envs.dispatch.problem.instance import as_float32
+from jaxvrp.envs.dispatch.problem.orders import visits_of
+from jaxvrp.envs.dispatch.problem.solution import Stop
 from tests.jaxvrp.envs.dispatch.small_days import COUNT, ENVS, FLEET, NOISY, each, padded, parcel_day, play
 from tests.jaxvrp.envs.dispatch.test_parity import made, observed, shown
 
@@ -122,6 +124,25 @@ def test_vehicles_of_a_file_have_them_if_some_do():
     assert instance.loading_time.tolist() == [5, 2] and instance.home_by.tolist() == [60, 90]
     content["vehicles"] = [van, drone]
     assert parse_day(content).instance.loading_time is parse_day(content).instance.home_by is None
+
+
+@pytest.mark.parametrize(("home_by", "window"), [(None, "08:10 to 10:00"), (300, "08:10 to 11:00")])
+def test_windows_of_sheets_reach_to_the_last_shift(home_by, window):
+    """The day is over at 10:00, but for a van that is home by 13:00."""
+    day = parse_day(
+        {
+            "format": "jaxvrp-dispatch-day-1",
+            "start": "08:00",
+            "depot": [0, 0],
+            "horizon": "10:00",
+            "vehicles": [{"speed": 30, "capacity": 1, "home_by": home_by}],
+            "requests": [
+                {"arrival": 0, "dropoff": [3, 0], "dropoff_earliest": "08:10", "dropoff_deadline": "11:00"},
+            ],
+        }
+    )
+    legs = solution_report(day.instance, [Stop(0, 0, False, 10.0, trip=1)]).legs
+    assert [visit.window for visit in visits_of(day, legs)] == ["", window, ""]
 
 
 def test_the_published_set():
