@@ -104,6 +104,32 @@ def checksum(path: pathlib.Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+def digest(problem: Any) -> str:
+    """SHA-256 of a problem as it was read: also of what stands in files that its file, or its fleet, names."""
+    found = hashlib.sha256()
+    for part in _parts(problem):
+        found.update(part)
+    return found.hexdigest()
+
+
+def _parts(value: Any) -> Iterator[bytes]:
+    """The numbers and texts of a value in order; nothing of objects that are neither data nor hold any."""
+    if dataclasses.is_dataclass(value):
+        value = [getattr(value, each.name) for each in dataclasses.fields(value)]
+    elif isinstance(value, Mapping):
+        value = list(value.items())
+    if isinstance(value, np.ndarray | np.generic | jax.Array):
+        yield f"{value.dtype}{value.shape}".encode()
+        yield np.asarray(value).tobytes()
+    elif isinstance(value, list | tuple):
+        yield b"["
+        for each in value:
+            yield from _parts(each)
+        yield b"]"
+    elif isinstance(value, str | int | float | None):
+        yield repr(value).encode()
+
+
 def plan_path(out: pathlib.Path, file: pathlib.Path, problem: int | None) -> pathlib.Path:
     """Where the plan for a file stands; `problem` is the place of one of several in the file."""
     return out / (f"{file.name}.json" if problem is None else f"{file.name}.{problem:04d}.json")
@@ -201,7 +227,8 @@ def _pending(
         for row, problem in enumerate(problems):
             number = row if len(problems) > 1 else None
             path = plan_path(out, file, number)
-            source = {"file": file.name, "problem": number, "sha256": sha256, "settings": settings}
+            read = {"sha256": sha256, "read": digest(problem)}
+            source = {"file": file.name, "problem": number, **read, "settings": settings}
             if (entry := entry_of(path)) and source.items() <= entry.items():
                 entries.append(entry)
                 continue

@@ -179,6 +179,19 @@ def test_tables_of_customers_take_one_fleet(tmp_path, capsys):
     assert (tmp_path / "plans" / "monday.csv.json").read_text() != first
 
 
+def test_a_matrix_that_a_fleet_names_belongs_to_what_is_solved(tmp_path):
+    tables, fleet, matrix = tmp_path / "tables", tmp_path / "fleet.yaml", tmp_path / "table.csv"
+    tables.mkdir()
+    (tables / "monday.csv").write_text("name,lat,lon\nAda,53.08,8.81\nBob,53.07,8.82\n")
+    fleet.write_text("start: '08:00'\nend: '16:00'\ndepot: {lat: 53.07, lon: 8.80}\nvans: {matrix: table.csv}\n")
+    plan, found = tmp_path / "plans" / "monday.csv.json", []
+    for seconds in (300, 300, 400):
+        matrix.write_text(f"0,{seconds},300\n300,0,300\n300,300,0\n")
+        run_all(tables, "--fleet", str(fleet), "--method", "accept")
+        found.append(plan.read_text())
+    assert found[0] == found[1] != found[2]
+
+
 @pytest.mark.parametrize("damage", ["plan", "manifest", "other shards"])
 def test_a_collection_that_misses_something_is_refused(days, damage):
     run(days)
