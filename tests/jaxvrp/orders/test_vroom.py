@@ -172,6 +172,8 @@ def test_a_page_of_shipments_has_times_of_the_day_and_minutes_driven(day):
     assert story.charts[0].title == "Requests: windows and rides up to 200 s"
     assert story.charts[0].rows[0].bars[-1].words == "ride of 190 s"
     assert story.units.moment(story.span[0]) == "00:05"
+    assert story.vehicles[0].name == story.cards[0].title == "vehicle 7"
+    assert story.events[0].words == "vehicle 7 sets out"
 
 
 def test_shipments_that_nobody_can_bring_are_unassigned_at_both_ends(tmp_path):

@@ -73,6 +73,11 @@ class _Source:
         """Vehicles that left the depot; those that the story tells of."""
         return sorted({leg.vehicle for leg in self.report.legs})
 
+    def vehicle(self, number: int) -> str:
+        """The name of a vehicle, with its id if its file has some."""
+        instance = self.instance
+        return f"vehicle {instance.tour.drivers[number].id if isinstance(instance, Shipments) else number}"
+
     def legs_of(self, vehicle: int) -> list[Leg]:
         """The drives of a vehicle."""
         return [leg for leg in self.report.legs if leg.vehicle == vehicle]
@@ -158,7 +163,7 @@ def _tell(source: _Source) -> Story:
         vehicles=tuple(_vehicle(source, vehicle) for vehicle in source.used),
         charts=(_requests_chart(source), Levels("Passengers on board", tuple(range(len(source.used))))),
         events=_events(source),
-        cards=tuple(Card(f"vehicle {name}", vehicle=at) for at, name in enumerate(source.used)),
+        cards=tuple(Card(source.vehicle(number), vehicle=at) for at, number in enumerate(source.used)),
         words={"open": "", "lost": "never served (in the end)"},
     )
 
@@ -212,7 +217,7 @@ def _vehicle(source: _Source, vehicle: int) -> Vehicle:
     if steps[-2:-1] == steps[-1:]:  # the way home is part of the step that brought the last passenger
         del turns[-3:-1]
     return Vehicle(
-        name=f"vehicle {vehicle}",
+        name=source.vehicle(vehicle),
         sign="",
         kind="vehicle",
         colour=vehicle,
@@ -334,7 +339,7 @@ def _events(source: _Source) -> tuple[Event, ...]:
     """Vehicles that set out and come back, requests that are brought; a mark for each decision."""
     events = []
     for leg, step in zip(source.report.legs, source.steps, strict=True):
-        vehicle, name = source.used.index(leg.vehicle), f"vehicle {leg.vehicle}"
+        vehicle, name = source.used.index(leg.vehicle), source.vehicle(leg.vehicle)
         if leg.origin == 0:
             events.append(Event(leg.leave, step, f"{name} sets out", vehicle=vehicle))
         events.append(Event(leg.begin, step + 1, _arrival(source, leg, name), vehicle=vehicle))
@@ -368,7 +373,7 @@ class _Decisions:
     def card(self) -> Card:
         """Who decides, and where."""
         now = zip(self.states.current_agent.tolist(), self.states.current_node.tolist(), strict=True)
-        steps = tuple((f"vehicle {vehicle}", f"at {name_of(node)}", False) for vehicle, node in now)
+        steps = tuple((self.source.vehicle(number), f"at {name_of(node)}", False) for number, node in now)
         return Card("decision", agent=0, steps=steps)
 
     def why_unserved(self, request: int) -> str:
@@ -378,13 +383,13 @@ class _Decisions:
         decisions = range(len(nodes) - 1)
 
         def choice(at: int) -> str:
-            return f"vehicle {vehicles[at]} went to {name_of(nodes[at + 1])}"
+            return f"{self.source.vehicle(vehicles[at])} went to {name_of(nodes[at + 1])}"
 
         if self.source.server(pickup) is not None:
             vehicle = int(self.source.report.served_by[pickup])
             last = [at for at in decisions if vehicles[at] == vehicle][-1]
             reason = self._reason(last, drop_off) or "the drop-off was allowed"
-            fetched = f"fetched by vehicle {vehicle} at step {nodes.index(pickup)}"
+            fetched = f"fetched by {self.source.vehicle(vehicle)} at step {nodes.index(pickup)}"
             return f"{fetched}, and left behind at step {last} ({choice(last)}): {reason}"
         allowed = [at for at in decisions if self.allowed[at, pickup]]
         if not allowed:
