@@ -262,6 +262,11 @@ REPLACED = {
     ),
     "a parameter out of range": ("truck_drone", {"dt": 0.0}, "dt is 0.0; it must be > 0"),
     "an odd number of nodes": ("darp", {"num_nodes": 21}, "num_nodes is 21; it must be even"),
+    "more than a truck holds": (
+        "truck_drone_tours",
+        {"truck_capacity": 4.0},
+        "max_demand is 5, above truck_capacity 4; give them in order",
+    ),
     "demands in disorder": ("darp", {"min_demand": 9}, "min_demand is 9, above max_demand 3; give them in order"),
 }
 

@@ -78,6 +78,12 @@ class TruckDroneTours(TruckAndDrone):
     truck_price: float = fields.parameter(0.12735, minimum=0.0, help="of the truck's way", unit="euro per mile")
     drone_price: float = fields.parameter(0.012735, minimum=0.0, help="of the drone's way", unit="euro per mile")
 
+    def check_fields(self) -> None:
+        """Refuse fields that do not fit each other, with a ValueError; see `jaxvrp.fields.build`."""
+        heaviest, most = self.max_demand, self.truck_capacity
+        if isinstance(heaviest, int | float) and isinstance(most, int | float) and heaviest > most:
+            raise ValueError(f"max_demand is {heaviest:g}, above truck_capacity {most:g}; give them in order")
+
     @property
     def most_tours(self) -> int:
         """`num_tandems`, or as many as customers."""
