@@ -151,6 +151,8 @@ def write_files(episodes: list[Episode], paths: list[pathlib.Path]) -> None:
 def make_folder(folder: pathlib.Path) -> pathlib.Path:
     """The folder for what is written, made if it is not there, which is said."""
     if not folder.exists():
+        if folder.suffix.lower() in (".html", ".json"):
+            raise UserError(f"--out {folder}: give a folder; page and episode have names of their own there")
         print(f"--out {folder}: there is no such folder yet; making it", file=sys.stderr)
     try:
         folder.mkdir(parents=True, exist_ok=True)

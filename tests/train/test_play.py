@@ -80,6 +80,7 @@ def test_whoever_plays_without_training_has_a_name():
         (["darp", "--seed", "-1"], "argument --seed: '-1' is no whole number from 0"),
         (["pcb", "--actor", "greedy"], "--actor greedy: no player of pcb"),
         (["darp", "--sampled"], "--sampled and --checkpoint are of a run, and 'greedy' is none; leave them out"),
+        ([*TINY, "--out", "ride.html"], "--out ride.html: give a folder; page and episode have names of their own"),
         ([*TINY, "--out", "taken"], "cannot make the folder taken: File exists; choose another --out"),
     ],
 )
