@@ -186,8 +186,11 @@ def dynamic_vehicles(state: State) -> jax.Array:
         scales.share(left),
         found.feasible.astype(jnp.float32),
         found.added * scales.per_time,
-        jnp.where(found.feasible, found.pickup_start - state.now, 0.0) * scales.per_time,
-        jnp.where(found.feasible, found.dropoff_start - state.now, 0.0) * scales.per_time,
+        *(
+            # What begins now is rounded, and no time in the past.
+            jnp.where(found.feasible, jnp.maximum(start - state.now, 0.0), 0.0) * scales.per_time
+            for start in (found.pickup_start, found.dropoff_start)
+        ),
         jnp.where(found.feasible, scales.share(found.slack), 0.0),
     ]
     planes += _trips(state, scales) if state.demand is None else _roving(state, scales)

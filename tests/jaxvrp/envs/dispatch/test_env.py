@@ -49,6 +49,19 @@ def test_no_promise_is_ever_broken(seed, odd, scenario):
     assert ((plans.aboard >= 0) & (plans.aboard <= capacity)).all()
 
 
+def test_what_begins_now_is_not_seen_in_the_past():
+    """At any minute, however it is rounded."""
+    arrival = np.linspace(1, 400, 512, dtype=np.float32)
+    deadline, fleet = 500.0, {"capacity": [4, 1], "is_drone": [False, True], "stop_time": 3.0, "speed": 30.0}
+    day = make_instance([0.0], [[1.0, 2.0]], [deadline], depot=[0.0, 0.0], horizon=deadline, **fleet)
+    days = jax.tree.map(lambda leaf: np.broadcast_to(leaf, (len(arrival), *leaf.shape)), day)
+    env = jaxvrp.make("dispatch", scenario="same_day", num_vehicles=1, num_drones=1, max_requests=1, max_stops=2)
+    states, _ = jax.jit(jax.vmap(env.reset_to))(days.replace(arrival=arrival[:, None]))
+    (vehicles,) = env.entity_kinds
+    least = np.array([feature.low for feature in vehicles.dynamic])[:, None]
+    assert (jax.jit(jax.vmap(env.entities))(states)[vehicles.name] >= least).all()
+
+
 def generated(scenario, count, **parameters):
     env = jaxvrp.make("dispatch", scenario=scenario, **parameters)
     return env, jax.device_get(jax.jit(jax.vmap(env.generate))(jax.random.split(jax.random.key(0), count)))
