@@ -189,6 +189,12 @@ Course = list[tuple[float, Spot]]
 """When a vehicle was where, ascending."""
 
 
+def _at_stop(leg: Leg, there: Spot) -> Course:
+    """Where the leg to a stop ends, when service begins there, and when it has ended."""
+    assert leg.stop is not None
+    return [(leg.arrival, there), (leg.stop.start, there), (leg.ended, there)]
+
+
 def _ride(instance: Instance, v: int, legs: Sequence[Leg], waits: Course) -> Track:
     """The track of a vehicle without a depot: also where it was at each decision while it had no plan."""
     course: Course = [(0.0, instance.start_of(v))]
@@ -209,7 +215,7 @@ def _ride(instance: Instance, v: int, legs: Sequence[Leg], waits: Course) -> Tra
         assert leg.stop is not None
         idle += wait(leg.stop.departs)
         there = spot_of(instance, leg.stop)
-        course += [(leg.stop.departs, course[-1][1]), (leg.arrival, there), (leg.ended, there)]
+        course += [(leg.stop.departs, course[-1][1]), *_at_stop(leg, there)]
         loads.append((leg.stop.start, leg.load))
     idle += wait(np.inf)
     return _track(course, loads, idle)
@@ -229,7 +235,7 @@ def _trips(instance: Instance, v: int, legs: Sequence[Leg]) -> Track:
             course.append((leg.arrival, depot))
             continue
         there = spot_of(instance, leg.stop)
-        course += [(leg.arrival, there), (leg.ended, there)]
+        course += _at_stop(leg, there)
         loads.append((leg.stop.start, leg.load))
     return _track(course, loads, 0.0)
 

@@ -264,10 +264,10 @@ def _vehicle(source: _Source, v: int) -> Vehicle:
 def _activities(source: _Source, v: int) -> Iterator[Activity]:
     """Driving where the track leads on, serving where it stays for a service; else waiting."""
     points = source.day.tracks[v].points
-    served = {leg.ended for leg in source.day.report.legs if leg.vehicle == v and leg.stop is not None}
+    services = {leg.ended: leg.stop.start for leg in source.day.report.legs if leg.vehicle == v and leg.stop}
     for (begin, here), (end, there) in itertools.pairwise(points):
         if end > begin:
-            is_moving, is_serving = (here != there).any(), end in served
+            is_moving, is_serving = (here != there).any(), begin >= services.get(end, np.inf)
             name = "moves" if is_moving else "serves" if is_serving else "waits"
             words = {"moves": "driving", "serves": "serving", "waits": "waiting"}[name]
             yield Activity(source.time(begin), source.time(end), name, words)

@@ -6,11 +6,13 @@ import jax
 import numpy as np
 import pytest
 
+import jaxvrp
 from jaxvrp import show
+from jaxvrp.envs.dispatch import make_instance
 from jaxvrp.envs.dispatch.driven_day import driven_day, driven_stops
 from jaxvrp.envs.dispatch.shown.notebook import draw_state
 from jaxvrp.envs.dispatch.shown.story import LANES, story_of
-from jaxvrp.episodes import from_states, whole
+from jaxvrp.episodes import follow, from_states, whole
 from jaxvrp.show.drawing.stills import to_pixels
 from jaxvrp.story import held
 from tests.jaxvrp.envs.dispatch.small_days import COUNT, DAYS, ENVS, padded, play
@@ -106,6 +108,28 @@ def test_vehicles_drive_serve_and_wait_where_their_tracks_say(days):
                 np.testing.assert_allclose(place_at(vehicle.track, last.time), place.position, atol=1e-3)
                 before = held([(aim.time, aim) for aim in vehicle.aims], last.time - 1e-3)
                 assert before is not None and any(np.allclose(place.position, goal) for goal in before[1].places)
+
+
+DONE = {
+    "ride_pooling": [("moves", 0, 10), ("waits", 10, 60), ("serves", 60, 65), ("moves", 65, 75), ("serves", 75, 80)],
+    "same_day": [("waits", 0, 5), ("moves", 5, 15), ("waits", 15, 60), ("serves", 60, 65), ("moves", 65, 75)],
+}
+"""A vehicle is 50 or 45 minutes early at a stop; with a depot it loads first, and drives home."""
+
+
+@pytest.mark.parametrize("scenario", DONE)
+def test_who_waits_at_a_stop_does_not_serve_yet(scenario):
+    ends = {"depot": [0, 0], "dropoff": [[3, 4]], "dropoff_earliest": [60]}
+    if scenario == "ride_pooling":
+        ends = {"start": [[0, 0]], "pickup": [[3, 4]], "pickup_earliest": [60], "dropoff": [[6, 8]]}
+    day = make_instance([0], dropoff_deadline=[100], capacity=[1], speed=30, stop_time=5, horizon=120, **ends)
+    sizes = {"num_vehicles": 1, "max_requests": 1, "max_stops": 2}
+    env = jaxvrp.make("dispatch", scenario=scenario, **sizes, **({"num_drones": 0} if "depot" in ends else {}))
+    actions = {name: np.full((1, 1), name == "dispatcher", np.int32) for name in env.roles}
+    (vehicle,) = story_of(follow(env, day, actions)).vehicles
+    done = [(each.name, each.begin, each.end) for each in vehicle.activities if each.end > each.begin]
+    assert [name for name, *_ in done] == [name for name, *_ in DONE[scenario]]
+    np.testing.assert_allclose([times for _, *times in done], [times for _, *times in DONE[scenario]], atol=1e-3)
 
 
 def test_a_day_can_be_drawn_and_played(days, tmp_path):
