@@ -147,10 +147,12 @@ class DrivenDay:
 
 def driven_day(env: Dispatch, states: State | PlannedDay) -> DrivenDay:
     """The day of the states `[L]` of one episode, up to its end."""
+    is_planned = isinstance(states, PlannedDay)
     stops = states.stops if isinstance(states, PlannedDay) else tuple(stops_of(env, states))
     states = states.states if isinstance(states, PlannedDay) else states
     instance = jax.tree.map(lambda leaf: np.asarray(leaf[0]), states.prepared.instance)
-    report = solution_report(instance, list(stops), factors=leg_factors(env, instance))
+    # A day is planned ahead with mean times.
+    report = solution_report(instance, list(stops), factors=None if is_planned else leg_factors(env, instance))
     vehicles = tuple(np.flatnonzero(instance.capacity).tolist())
     is_idle, tracks = np.asarray(jax.vmap(idle)(states)), {}
     place = np.asarray(states.plans.place, float)

@@ -7,11 +7,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import jaxvrp
 from jaxvrp import show
+from jaxvrp.envs.dispatch import make_instance
 from jaxvrp.envs.dispatch.baselines import hindsight
 from jaxvrp.envs.dispatch.baselines.known_day import stops_of
+from jaxvrp.envs.dispatch.driven_day import PlannedDay, driven_day
 from jaxvrp.envs.dispatch.problem.day_file import FORMAT, read_days
 from jaxvrp.envs.dispatch.problem.instance import as_float32
+from jaxvrp.envs.dispatch.problem.solution import Stop
+from jaxvrp.episodes import follow
 from train import solve
 
 VAN = {"speed": 30, "capacity": 20, "stop_time": 2, "max_trip": 100}
@@ -87,3 +92,13 @@ def test_a_day_of_rides_that_arrive_is_answered_one_by_one(tmp_path):
     content["requests"] = [{**request, "pickup": [0, 1]} for request in content["requests"]]
     path.write_text(json.dumps(content))
     assert solve.solve(path, seconds=0.5).method == "accept"
+
+
+def test_a_day_that_is_planned_ahead_is_checked_with_mean_times():
+    """As it was planned, whatever noise its environment has."""
+    day = make_instance([0], [[3.0, 0.0]], [60], depot=[0, 0], capacity=[1], speed=30, horizon=120)
+    sizes = {"num_vehicles": 1, "num_drones": 0, "max_requests": 1, "max_stops": 2}
+    env = jaxvrp.make("dispatch", scenario="same_day", travel_noise=0.5, **sizes)
+    rejected = jax.device_get(follow(env, day, {"dispatcher": np.zeros((1, 1), np.int32)}).states)
+    driven = driven_day(env, PlannedDay(rejected, (Stop(0, 0, False, 6.0, trip=1),)))
+    assert driven.report.feasible and driven.travel == pytest.approx(12)
