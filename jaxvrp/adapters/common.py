@@ -92,7 +92,7 @@ def check_render_mode(env: Environment, mode: str | None) -> None:
     if toolbox_of(env).still is None:
         raise ValueError(
             f"render_mode is {mode!r}, but nothing draws a state of {type(env).__name__}; register it with a "
-            "jaxvrp.Toolbox that has a `still`"
+            "jaxvrp.Toolbox that has a `still`, or give None"
         )
 
 
