@@ -155,9 +155,9 @@ def resolve(name: str, kind: str = "environment") -> Factory:
     return _import(factory, kind) if isinstance(factory, str) else factory
 
 
-def _require_text(what: str, name: Any) -> None:
+def _require_text(label: str, name: Any) -> None:
     if not isinstance(name, str):
-        raise TypeError(f"{what} is {shown(name)}; it must be a text, such as 'darp'")
+        raise TypeError(f"{label} is {shown(name)}; it must be a text, such as 'darp'")
 
 
 def make(name: str, **parameters: Any) -> Environment:

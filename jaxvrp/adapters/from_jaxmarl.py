@@ -246,8 +246,8 @@ def _checked(env: Any) -> Any:
     name = type(env).__name__
     for part in PARTS:
         if not hasattr(env, part):
-            what = ", the most steps of an episode; set it" if part == LIMIT else ", as environments of JaxMARL have"
-            raise ValueError(f"{name} has no {part}{what}")
+            remark = ", the most steps of an episode; set it" if part == LIMIT else ", as environments of JaxMARL have"
+            raise ValueError(f"{name} has no {part}{remark}")
     for agent in env.agents:
         if not isinstance(agent, str):
             raise ValueError(f"{name} calls an agent {shown(agent)}; names of agents must be texts")
