@@ -12,6 +12,7 @@ import numpy as np
 from jaxvrp.envs.dispatch.problem.instance import Instance
 from jaxvrp.geography.streets import drawn_detours
 from jaxvrp.io.limits import LARGEST_WHOLE
+from jaxvrp.rows import rows_at
 
 CENTRES = ((0.5, 0.5), (0.2, 0.75), (0.8, 0.8), (0.25, 0.2), (0.75, 0.3))
 """Where demand is dense, as shares of the side of the square: the middle of the city, then where people live."""
@@ -96,6 +97,7 @@ def places(key: jax.Array, count: int, weights: tuple[float, ...]) -> jax.Array:
     draw_key, near_key, far_key = jax.random.split(key, 3)
     drawn = jax.random.uniform(draw_key, (count, 2), jnp.float32)
     centre = jnp.sum(drawn[:, :1] >= np.cumsum(weights)[:-1].astype(np.float32), axis=1)
-    near = jnp.asarray(CENTRES, jnp.float32)[centre] + SPREAD * jax.random.normal(near_key, (count, 2), jnp.float32)
+    middle = rows_at(jnp.asarray(CENTRES, jnp.float32), centre)
+    near = middle + SPREAD * jax.random.normal(near_key, (count, 2), jnp.float32)
     far = jax.random.uniform(far_key, (count, 2), jnp.float32)
     return jnp.clip(jnp.where(drawn[:, 1:] < SCATTERED, far, near), 0.0, 1.0)
