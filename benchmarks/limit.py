@@ -16,7 +16,6 @@ import argparse
 import dataclasses
 import functools
 import itertools
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -49,14 +48,6 @@ COPIES = 8
 
 PRODUCT_SIZE = 1536
 """Rows and columns of the matrix product that measures the rate."""
-
-CALLS = {"call", "while", "conditional"}
-"""Instructions of an optimised program that run other computations, which are counted as well."""
-
-CALLED = r"(?:to_apply|body|condition|\w+_computations?)=(\{.*?\}|%[\w.\-]+)"
-
-NO_KERNEL = {"parameter", "constant", "tuple", "get-tuple-element", "bitcast", "copy", *CALLS}
-"""Instructions that are no kernels. Copies depend on what the caller does with the old state: a loop needs fewer."""
 
 WARM_UP_STEPS = 20
 """Of random play before a step is measured, so that states are those of the middle of episodes."""
@@ -103,40 +94,6 @@ class Part:
         """The least time that the machine needs for the counted bytes or operations, over the median time taken."""
         least = max(self.bytes_accessed / machine.bandwidth(self.footprint), self.flops / machine.flops)
         return least / Spread.of(self.seconds).median
-
-
-def kernels(text: str) -> int:
-    """Instructions of an optimised program (`Compiled.as_text()`) that each pass over memory: fusions and such.
-
-    Bodies of loops count once, those of fusions and reductions not at all: they are part of one kernel.
-    """
-    computations, count = {}, 0
-    for block in re.split(r"\n(?=(?:ENTRY )?%)", text):
-        if header := re.match(r"(ENTRY )?%([\w.\-]+) .*\{\n", block):
-            computations["ENTRY" if header[1] else header[2]] = block[header.end() :]
-    seen, waiting = set(), ["ENTRY"]
-    while waiting:
-        name = waiting.pop()
-        if name in seen:
-            continue
-        seen.add(name)
-        for instruction in re.finditer(r"^ .*? = .*?[\]})] ([a-z\-]+)\(.*", computations[name], re.MULTILINE):
-            count += instruction[1] not in NO_KERNEL
-            if instruction[1] in CALLS:
-                called = re.findall(CALLED, instruction[0])
-                waiting += re.findall(r"%([\w.\-]+)", " ".join(called))
-    return count
-
-
-def step_program(env: Environment, batch: int) -> Any:
-    """A step of `VecEnv` compiled for this machine; nothing is run, and the pool is not redrawn."""
-    vec = VecEnv(env, batch)
-    state, _ = jax.eval_shape(vec.reset, jax.eval_shape(lambda: jax.random.key(0)))
-    action = {
-        name: jax.ShapeDtypeStruct((batch, role.num_agents, *role.action.shape), role.action.dtype)
-        for name, role in env.roles.items()
-    }
-    return jax.jit(functools.partial(vec.step, refresh=False)).lower(state, action).compile()
 
 
 def compiled_part(name: str, function: Callable[..., Any], *arguments: Any) -> tuple[Part, Callable[[], None]]:

@@ -327,15 +327,19 @@ def _learners(result: Any, choice: str) -> list[Row]:
 
 def _compiled(result: Any, choice: str) -> list[Row]:
     """Of the programs whose names begin with `choice`; batches of 4096."""
-    titles = {"least_seconds_by_bandwidth": "us by bandwidth"}
+    sizes, times = {"logical_bytes": "MB"}, {"least_seconds_by_bandwidth": "us by bandwidth"}
     if any(row["least_seconds_by_launches"] for row in result["rows"]):
-        titles["least_seconds_by_launches"] = "us by launches"
-    rows = [["program", "kernels", "MB", "padded MB", "peak MB", "gathers", "copies", *titles.values()]]
+        times["least_seconds_by_launches"] = "us by launches"
+    else:
+        # A TPU: arrays lie in tiles, and most of them on the chip.
+        sizes |= {"padded_bytes": "padded MB", "off_chip_bytes": "off-chip MB"}
+    sizes["peak_bytes"] = "peak MB"
+    rows = [["program", "kernels", *sizes.values(), "gathers", "copies", *times.values()]]
     for row in result["rows"]:
         if row["program"].startswith(choice):
-            megabytes = [f"{row[name] / 1e6:.1f}" for name in ("logical_bytes", "padded_bytes", "peak_bytes")]
+            megabytes = [f"{row[name] / 1e6:.1f}" for name in sizes]
             counts = [str(row[name]) for name in ("gather", "copy")]
-            least = [f"{1e6 * row[name]:.0f}" for name in titles]
+            least = [f"{1e6 * row[name]:.0f}" for name in times]
             rows.append([f"`{row['program'].partition(':')[2]}`", str(row["kernels"]), *megabytes, *counts, *least])
     return rows
 

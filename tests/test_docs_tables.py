@@ -340,10 +340,12 @@ def compiled_rows(result, choice):
         kind, _, program = row["program"].partition(":")
         if f"{kind}:" == choice:
             bandwidth = next(most for name, most in BANDWIDTHS.items() if name in result["machine"]["device"])
-            least = [row["padded_bytes"] / bandwidth * 1e6]
+            sizes, least = ["logical_bytes"], [row["off_chip_bytes"] / bandwidth * 1e6]
             if "H100" in result["machine"]["device"]:
                 least.append(row["kernels"] * 2)
-            numbers = [row[name] / 1e6 for name in ("logical_bytes", "padded_bytes", "peak_bytes")]
+            else:
+                sizes += ["padded_bytes", "off_chip_bytes"]
+            numbers = [row[name] / 1e6 for name in (*sizes, "peak_bytes")]
             counts = [str(row["kernels"]), *(f"{each:.1f}" for each in numbers), str(row["gather"]), str(row["copy"])]
             yield [f"`{program}`", *counts, *(f"{each:.0f}" for each in least)]
 

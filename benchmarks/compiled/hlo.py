@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import itertools
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +18,9 @@ FREE = frozenset(
 
 COUNTED = ("gather", "scatter", "sort", "copy", "transpose")
 """Operations that are counted by name, alone or within a fusion."""
+
+COLLECTIVES = ("all-reduce", "all-gather", "all-to-all", "reduce-scatter", "collective-permute")
+"""Beginnings of operations by which devices hear of each other."""
 
 FETCHES = frozenset({"copy-start", "slice-start"})
 """Copies beside other kernels, from one memory to another."""
@@ -36,24 +40,32 @@ CALLS = ("to_apply", "calls", "called_computations", "branch_computations", "tru
 HEAD = re.compile(r"^(ENTRY )?%?([\w.\-]+) (?:\(.*\) -> .*)?\{\s*$")
 SHAPE = re.compile(r"\b(pred|bf16|f8\w*|[fsuc]\d+)\[([\d,]*)\](?:\{([\d,]*)(?::([^}]*))?\})?")
 TILE = re.compile(r"T\(([\d,*]*)\)")
+ON_CHIP = re.compile(r"S\([1-9]\d*\)")
+"""Of a layout: memories of a TPU's core (XLA's `docs/shapes.md`). Without it, an array lies in the device's memory."""
+
 CALLED = re.compile(rf"\b(body|condition|{'|'.join(CALLS)})=(\{{[^}}]*\}}|%[\w.\-]+)")
 TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
 NAME = re.compile(r"%([\w.\-]+)")
 
 
 class Bytes(NamedTuple):
-    """Of arrays: of their numbers, and as they lie in memory, in whole tiles."""
+    """Of arrays: of their numbers; as they lie in memory, in whole tiles; and those of these that lie off the chip."""
 
     logical: float = 0.0
     padded: float = 0.0
+    off_chip: float = 0.0
 
-    def plus(self, other: Bytes, times: int = 1) -> Bytes:
+    def plus(self, other: Bytes, times: float = 1) -> Bytes:
         """These, and so many times the others."""
-        return Bytes(self.logical + times * other.logical, self.padded + times * other.padded)
+        return Bytes(*(before + times * added for before, added in zip(self, other, strict=True)))
 
     def times(self, count: float) -> Bytes:
         """So many times these."""
-        return Bytes(count * self.logical, count * self.padded)
+        return Bytes().plus(self, count)
+
+    def as_part_of(self, whole: Bytes) -> Bytes:
+        """The same bytes, where the array lies that they are a part of."""
+        return self._replace(off_chip=self.padded if whole.off_chip else 0.0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,7 +120,8 @@ def bytes_of(shape: str) -> Bytes:
     for dtype, dims, order, layout in SHAPE.findall(shape):
         sizes = [int(size) for size in dims.split(",") if size]
         width = max(1, _bits(dtype) // 8)
-        total = total.plus(Bytes(width * math.prod(sizes), width * math.prod(_padded(sizes, order, layout))))
+        padded = width * math.prod(_padded(sizes, order, layout))
+        total = total.plus(Bytes(width * math.prod(sizes), padded, 0.0 if ON_CHIP.search(layout) else padded))
     return total
 
 
@@ -130,9 +143,10 @@ def _padded(sizes: list[int], order: str, layout: str) -> list[int]:
 
 @dataclasses.dataclass(frozen=True)
 class Cost:
-    """What running a computation once takes: kernels and bytes by trips, operations as they stand in the program."""
+    """What running a computation once takes: kernels, collectives and bytes by trips; operations as they stand."""
 
     kernels: int
+    collectives: int
     moved: Bytes
     operations: Mapping[str, int]
     loops: int
@@ -167,17 +181,34 @@ class Program:
             raise ValueError(f"the compiler kept no loop of {trips} trips")
         return max(bodies, key=lambda body: self.cost(body).kernels)
 
+    def opcodes(self) -> Iterator[str]:
+        """Of the operations of the program and of all that it calls, each as often as it is written down.
+
+        What is fused is part of one operation, as is what a reduction calls.
+        """
+        seen, waiting = set(), [self.entry]
+        while waiting:
+            name = waiting.pop()
+            if name in seen:
+                continue
+            seen.add(name)
+            for operation in self._computations[name]:
+                yield operation.opcode
+                if operation.opcode in ("call", "while", "conditional"):
+                    waiting += itertools.chain.from_iterable(operation.called.values())
+
     def cost(self, computation: str) -> Cost:
         """What a computation takes, with all that it calls; loops of unknown length are counted as one trip."""
-        kernels, moved, loops = 0, Bytes(), 0
+        kernels, collectives, moved, loops = 0, 0, Bytes(), 0
         counts: collections.Counter[str] = collections.Counter()
         for name, operation, times in self._run(computation, 1):
             loops += operation.opcode == "while"
             if operation.is_kernel:
                 kernels += times
+                collectives += times * operation.opcode.startswith(COLLECTIVES)
                 moved = moved.plus(self._moved(name, operation), times)
                 counts.update(self._opcodes(operation) & set(COUNTED))
-        return Cost(kernels, moved, {opcode: counts[opcode] for opcode in COUNTED}, loops)
+        return Cost(kernels, collectives, moved, {opcode: counts[opcode] for opcode in COUNTED}, loops)
 
     def _trips(self, loop: Operation) -> int:
         """What the compiler says, or the number up to which the loop's condition counts; 1 where neither is known."""
@@ -202,13 +233,14 @@ class Program:
         if operation.opcode in FETCHES:
             # Their shape holds the source beside the copy.
             source = bytes_of(shapes.get(operation.operands[0], ""))
-            return bytes_of(operation.shape).plus(source, -1).times(2)
+            copied = bytes_of(operation.shape).plus(source, -1)
+            return copied.times(2)._replace(off_chip=copied.padded)
         changed, read = self._changed(computation, operation) or (None, bytes_of(operation.shape))
         for number, name in enumerate(operation.operands):
             if name in operation.operands[:number] or number == changed:
                 continue
             whole, parts = bytes_of(shapes.get(name, "")), self._parts(operation, number)
-            read = read.plus(whole if parts is None else min(whole, parts))
+            read = read.plus(whole if parts is None else min(whole, parts.as_part_of(whole)))
         return read
 
     def _changed(self, computation: str, operation: Operation) -> tuple[int, Bytes] | None:
@@ -222,6 +254,7 @@ class Program:
         if root.opcode not in IN_PLACE:
             return None
         written = bytes_of(self._shapes[called or computation].get(root.operands[IN_PLACE[root.opcode]], ""))
+        written = written.as_part_of(bytes_of(operation.shape))
         if root is operation:
             return 0, written
         numbers = [each.number for each in inner if each.opcode == "parameter" and each.name == root.operands[0]]

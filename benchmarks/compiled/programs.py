@@ -122,12 +122,10 @@ def evaluation(config: Any) -> Lowered:
 
 
 def configuration(algorithm: str, config: str, changes: Mapping[str, Any]) -> RunConfig:
-    """A shipped configuration, by the command line of an algorithm, with other values of some keys, on one device."""
+    """A shipped configuration, by the command line of an algorithm, with other values of some keys, on all devices."""
     words = [word for key, value in changes.items() for word in (f"--{key}", str(value))]
-    launch = parse(
-        ALGORITHMS[algorithm].config_class, ["--config", config, *words], prog=f"train.{algorithm}", description=""
-    )
-    return dataclasses.replace(launch.config, num_devices=1)
+    config_class = ALGORITHMS[algorithm].config_class
+    return parse(config_class, ["--config", config, *words], prog=f"train.{algorithm}", description="").config
 
 
 def _key() -> jax.ShapeDtypeStruct:

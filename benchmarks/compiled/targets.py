@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib.util
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -41,7 +42,15 @@ device_description_str: "NVIDIA H100 80GB HBM3"
 """
 """An H100 SXM as XLA's `GpuTargetConfigProto`, from NVIDIA's data sheet and programming guide."""
 
-ONE_CHIP = {"chips_per_host_bounds": (1, 1, 1), "num_slices": 1}
+
+def gpus(count: int) -> Mapping[str, Any]:
+    """H100s of one host."""
+    return {"topology_name": "", "topology": f"1x1x{count}", "target_config": H100}
+
+
+def chips(kind: str, count: int) -> Mapping[str, Any]:
+    """TPUs of one host, side by side."""
+    return {"topology_name": f"{kind}:1x{count}", "chips_per_host_bounds": (1, count, 1), "num_slices": 1}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,42 +59,45 @@ class Target:
 
     Attributes:
         platform: as XLA calls it.
-        topology: the keywords by which XLA describes one device of the kind.
+        topology: the keywords by which XLA describes so many devices of the kind.
         plugin, requirement: the package that holds the compiler, and what pip calls it.
         bandwidth: of the memory, bytes/s.
         launch: seconds that starting a kernel takes at least; 0 where the device runs a program by itself.
     """
 
     platform: str
-    topology: Mapping[str, Any]
+    topology: Callable[[int], Mapping[str, Any]]
     plugin: str
     requirement: str
     bandwidth: float
     launch: float = 0.0
 
-    def device(self) -> jax.Device:
-        """One of them: programs can be compiled for it, not run.
+    def devices(self, count: int = 1) -> Sequence[jax.Device]:
+        """So many of them, of one host: programs can be compiled for them, not run.
 
         Raises:
-            UserError: the compiler is not installed.
+            UserError: the compiler is not installed, or knows no host with so many.
         """
         if importlib.util.find_spec(self.plugin) is None:
             raise UserError(
                 f"--target needs the compiler of its makers; pip install '{self.requirement}=={jax.__version__}'"
             )
         os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")  # else the compiler of a TPU asks the network what there is
-        return topologies.get_topology_desc(platform=self.platform, **self.topology).devices[0]
+        try:
+            return topologies.get_topology_desc(platform=self.platform, **self.topology(count)).devices
+        except jax.errors.JaxRuntimeError as error:
+            raise UserError(f"--devices {count}: {str(error).splitlines()[0]}") from None
 
 
 TARGETS = {
     "h100": Target(
         "cuda",
-        {"topology_name": "", "topology": "1x1x1", "target_config": H100},
+        gpus,
         "jax_cuda13_plugin",
         "jax[cuda13]",
         3.35e12,
         2e-6,
     ),
-    "v5e": Target("tpu", {"topology_name": "v5e:1x1", **ONE_CHIP}, "libtpu", "jax[tpu]", 819e9),
-    "v6e": Target("tpu", {"topology_name": "v6e:1x1", **ONE_CHIP}, "libtpu", "jax[tpu]", 1.64e12),
+    "v5e": Target("tpu", functools.partial(chips, "v5e"), "libtpu", "jax[tpu]", 819e9),
+    "v6e": Target("tpu", functools.partial(chips, "v6e"), "libtpu", "jax[tpu]", 1.64e12),
 }

@@ -5,6 +5,8 @@ import dataclasses
 import itertools
 import json
 
+import jax
+import jax.numpy as jnp
 import pytest
 
 import jaxvrp
@@ -95,3 +97,43 @@ def test_what_cannot_be_compared_is_one_line(kept, monkeypatch):
         guard.main([], measured(80.0), kept, program)
     with pytest.raises(UserError, match="cannot read"):
         guard.main([], measured(80.0), kept.with_name("missing.json"), program)
+
+
+PROGRAM = """HloModule jit_f
+
+%fused_computation (p: f32[4]) -> f32[4] {
+  %p = f32[4]{0} parameter(0)
+  %sine = f32[4]{0} sine(%p)
+  ROOT %add = f32[4]{0} add(%sine, %p)
+}
+
+%body (carry: (s32[], f32[4])) -> (s32[], f32[4]) {
+  %carry = (s32[], /*index=1*/f32[4]{0}) parameter(0)
+  %x = f32[4]{0} get-tuple-element(%carry), index=1
+  %fusion.1 = f32[4]{0} fusion(%x), kind=kLoop, calls=%fused_computation
+  ROOT %out = (s32[], f32[4]{0}) tuple(%x, %fusion.1)
+}
+
+%condition (carry.1: (s32[], f32[4])) -> pred[] {
+  %carry.1 = (s32[], f32[4]{0}) parameter(0)
+  ROOT %less = pred[] compare(%carry.1, %carry.1), direction=LT
+}
+
+ENTRY %main (x.1: f32[4]) -> f32[4] {
+  %x.1 = f32[4]{0} parameter(0)
+  %copy = f32[4]{0} copy(%x.1)
+  %fusion.2 = f32[4]{0} fusion(%copy), kind=kLoop, calls=%fused_computation
+  %while.1 = (s32[], f32[4]{0}) while(%copy), condition=%condition, body=%body
+  ROOT %concatenate.1 = f32[8]{0} concatenate(%fusion.2, %copy), dimensions={0}
+}
+"""
+"""An optimised program of two kernels, and a loop of two more."""
+
+
+def test_kernels_of_a_program_and_of_its_loops_are_counted():
+    assert guard.kernels(PROGRAM) == 4
+
+
+def test_a_loop_over_one_array_is_one_kernel():
+    text = jax.jit(lambda x: jnp.where(x > 0, 2 * x, x - 1)).lower(jnp.ones(8)).compile().as_text()
+    assert guard.kernels(text) == 1

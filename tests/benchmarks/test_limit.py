@@ -42,46 +42,6 @@ def test_the_compiler_counts_a_product():
     assert part.bytes_accessed >= 2 * 64 * 64 * 4
 
 
-PROGRAM = """HloModule jit_f
-
-%fused_computation (p: f32[4]) -> f32[4] {
-  %p = f32[4]{0} parameter(0)
-  %sine = f32[4]{0} sine(%p)
-  ROOT %add = f32[4]{0} add(%sine, %p)
-}
-
-%body (carry: (s32[], f32[4])) -> (s32[], f32[4]) {
-  %carry = (s32[], /*index=1*/f32[4]{0}) parameter(0)
-  %x = f32[4]{0} get-tuple-element(%carry), index=1
-  %fusion.1 = f32[4]{0} fusion(%x), kind=kLoop, calls=%fused_computation
-  ROOT %out = (s32[], f32[4]{0}) tuple(%x, %fusion.1)
-}
-
-%condition (carry.1: (s32[], f32[4])) -> pred[] {
-  %carry.1 = (s32[], f32[4]{0}) parameter(0)
-  ROOT %less = pred[] compare(%carry.1, %carry.1), direction=LT
-}
-
-ENTRY %main (x.1: f32[4]) -> f32[4] {
-  %x.1 = f32[4]{0} parameter(0)
-  %copy = f32[4]{0} copy(%x.1)
-  %fusion.2 = f32[4]{0} fusion(%copy), kind=kLoop, calls=%fused_computation
-  %while.1 = (s32[], f32[4]{0}) while(%copy), condition=%condition, body=%body
-  ROOT %concatenate.1 = f32[8]{0} concatenate(%fusion.2, %copy), dimensions={0}
-}
-"""
-"""An optimised program of two kernels, and a loop of two more."""
-
-
-def test_kernels_of_a_program_and_of_its_loops_are_counted():
-    assert limit.kernels(PROGRAM) == 4
-
-
-def test_a_loop_over_one_array_is_one_kernel():
-    text = jax.jit(lambda x: jnp.where(x > 0, 2 * x, x - 1)).lower(jnp.ones(8)).compile().as_text()
-    assert limit.kernels(text) == 1
-
-
 @pytest.mark.slow
 def test_a_step_is_taken_apart():
     env = jaxvrp.make("darp", num_nodes=4, num_agents=2)

@@ -25,10 +25,10 @@ def target(request):
     """A target whose compiler is installed; programs are made for it."""
     target = TARGETS[request.param]
     try:
-        device = target.device()
+        devices = target.devices()
     except UserError:
         pytest.skip(f"the compiler for {request.param} is not installed ({target.requirement})")
-    before = DEVICES.set([device])
+    before = DEVICES.set(devices)
     yield target
     DEVICES.reset(before)
 
@@ -81,7 +81,7 @@ def test_a_target_without_its_compiler_says_what_to_install(monkeypatch):
     target = TARGETS["h100"]
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(UserError, match=re.escape("pip install 'jax[cuda13]==")):
-        target.device()
+        target.devices()
 
 
 def test_a_program_that_does_not_compile_is_a_row_that_says_so():

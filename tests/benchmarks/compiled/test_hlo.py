@@ -45,13 +45,36 @@ def test_kernels_bytes_and_operations_of_a_program_counted_by_hand():
     program = hlo.Program(TEXT)
     step = program.cost(program.loop_body(64))
     assert step.kernels == 2
-    assert step.moved == (2 * ROWS + INDEX + 2 * ROWS, 2 * PADDED_ROWS + PADDED_INDEX + 2 * PADDED_ROWS)
+    padded = 2 * PADDED_ROWS + PADDED_INDEX + 2 * PADDED_ROWS
+    assert step.moved == (2 * ROWS + INDEX + 2 * ROWS, padded, padded)
     assert step.operations == {"gather": 1, "scatter": 0, "sort": 0, "copy": 1, "transpose": 0}
     whole = program.cost(program.entry)
     assert (whole.kernels, whole.loops) == (128, 1)
     assert whole.moved.logical == 64 * step.moved.logical
     with pytest.raises(ValueError, match="no loop of 65 trips"):
         program.loop_body(65)
+
+
+def test_what_stays_on_the_chip_does_not_count_as_off_it():
+    # The fusion's result stays on the chip; what it reads, and what is copied, does not.
+    program = hlo.Program(TEXT.replace("%f = f32[4096,3]{0,1:T(4,128)}", "%f = f32[4096,3]{0,1:T(4,128)S(1)}"))
+    step = program.cost(program.loop_body(64))
+    assert step.moved.padded - step.moved.off_chip == 2 * PADDED_ROWS  # written once, and read once
+    assert step.moved.off_chip == 2 * PADDED_ROWS + PADDED_INDEX
+
+
+def test_parts_of_an_array_lie_where_it_lies():
+    text = """ENTRY %main (p: f32[100,3]) -> f32[1,3] {
+  %p = f32[100,3] parameter(0)
+  %q = f32[100,3]{1,0:S(1)} parameter(1)
+  %i = s32[]{:S(2)} constant(7)
+  %d = f32[1,3]{1,0:S(1)} dynamic-slice(%p, %i, %i), dynamic_slice_sizes={1,3}
+  %e = f32[1,3] dynamic-slice(%q, %i, %i), dynamic_slice_sizes={1,3}
+  ROOT %u = f32[100,3] dynamic-update-slice(%p, %d, %i, %i)
+}
+"""
+    program = hlo.Program(text)
+    assert program.cost(program.entry).moved.off_chip == 3 * (3 * 4)  # of p read, e written, of p written
 
 
 def test_an_array_that_a_kernel_takes_parts_of_counts_by_these():
@@ -78,6 +101,7 @@ def test_what_is_fetched_in_pieces_counts_once_read_and_once_written():
     cost = program.cost(program.entry)
     assert cost.kernels == 2
     assert cost.moved.logical == 2 * 2 * (2 * 60 * 4 + 4)  # with a flag each
+    assert cost.moved.off_chip == cost.moved.logical / 2  # from one memory to another
 
 
 @pytest.mark.parametrize("in_fusion", [False, True])
@@ -95,16 +119,29 @@ def test_an_array_that_a_kernel_changes_in_its_place_counts_by_what_is_written(i
 
 
 @pytest.mark.parametrize(
-    ("shape", "logical", "padded"),
+    ("shape", "logical", "padded", "off_chip"),
     [
-        ("pred[7]{0}", 7, 7),
-        ("bf16[2,3]{1,0:T(8,128)(2,1)}", 12, 2 * 8 * 128),
-        ("(f32[2]{0}, s32[])", 12, 12),
-        ("f32[5,2,3]{0,2,1:T(4,128)S(1)}", 120, 4 * 2 * 4 * 128),
+        ("pred[7]{0}", 7, 7, 7),
+        ("bf16[2,3]{1,0:T(8,128)(2,1)}", 12, 2 * 8 * 128, 2 * 8 * 128),
+        ("(f32[2]{0}, s32[])", 12, 12, 12),
+        ("f32[5,2,3]{0,2,1:T(4,128)S(1)}", 120, 4 * 2 * 4 * 128, 0),
+        ("(f32[2]{0:S(1)}, f32[3]{0})", 20, 20, 12),
     ],
 )
-def test_bytes_of_shapes(shape, logical, padded):
-    assert hlo.bytes_of(shape) == (logical, padded)
+def test_bytes_of_shapes(shape, logical, padded, off_chip):
+    assert hlo.bytes_of(shape) == (logical, padded, off_chip)
+
+
+def test_collectives_count_as_often_as_they_run_and_once_for_start_and_end():
+    reduced = TEXT.replace(
+        "%c = f32[4096,3]{0,1:T(4,128)} copy(%f)",
+        "%s = f32[4096,3]{0,1:T(4,128)} all-reduce-start(%f), replica_groups={{0,1}}, to_apply=%sum\n"
+        "  %c = f32[4096,3]{0,1:T(4,128)} all-reduce-done(%s)",
+    )
+    program = hlo.Program(reduced)
+    assert program.cost(program.entry).collectives == 64
+    assert program.cost(program.loop_body(64)).collectives == 1
+    assert hlo.Program(TEXT).cost("main").collectives == 0
 
 
 def test_a_program_that_is_compiled_here():
