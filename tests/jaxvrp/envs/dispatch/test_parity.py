@@ -65,6 +65,7 @@ def made(env, day, states, i):
     )
 
 
+@pytest.mark.slow("streets-exact", "rides along streets-exact", "ride_pooling-noise")
 @pytest.mark.parametrize("noise", [{}, NOISY], ids=["exact", "noise"])
 @pytest.mark.parametrize("name", PLAYED)
 def test_every_step_agrees_with_the_reference(name, noise):

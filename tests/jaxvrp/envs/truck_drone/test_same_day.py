@@ -137,7 +137,7 @@ def test_a_replay_gives_the_reason(days):
     )
     for role, mask in masks.items():
         np.testing.assert_array_equal(causes[role].kind == 0, mask)
-    lost = causes["drone"].kind[..., 2:] == truck_reasons.LOST
+    lost = causes["drone"].kind[..., 2:] == truck_reasons.Why.LOST
     ends = np.broadcast_to(states.instance.window_end[:, :, None], lost.shape)
     assert lost.any() and (causes["drone"].amount[..., 2:] == ends)[lost].all()
     episode = export_episode(
