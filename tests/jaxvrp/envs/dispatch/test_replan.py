@@ -43,10 +43,10 @@ def few(states):
 
 @pytest.fixture(scope="module")
 def searched(states):
-    """The numbers of some states, first of twelve with few open stops, then of a sixth; they; and what is found."""
+    """The numbers of some states, first of twelve with few open stops, then of a third; they; and what is found."""
     open_stops = np.flatnonzero(states.plans.num_stops.sum(axis=-1) <= 6)[:FEW]
     assert len(open_stops) == FEW
-    numbers = np.concatenate([open_stops, np.arange(0, len(states.step), 6)])
+    numbers = np.concatenate([open_stops, np.arange(0, len(states.step), 3)])
     chosen = jax.tree.map(lambda leaf: leaf[numbers], states)
     found = search.replanned(chosen.prepared, chosen.plans, jax.random.key(0), rounds=150)
     return numbers, chosen, jax.device_get(found)
