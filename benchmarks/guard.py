@@ -25,6 +25,7 @@ import jaxlib
 import jaxvrp
 from benchmarks import fast_compilation
 from benchmarks.compiled import hlo
+from benchmarks.compiled.programs import shapes_of_step
 from benchmarks.measuring import measure
 from benchmarks.measuring.measure import Spread
 from benchmarks.measuring.subject import subject_of
@@ -86,12 +87,7 @@ def program_of(case: Case) -> dict[str, float]:
 def step_program(env: Environment, batch: int) -> Any:
     """A step of `VecEnv` compiled for this machine; nothing is run, and the pool is not redrawn."""
     vec = VecEnv(env, batch)
-    state, _ = jax.eval_shape(vec.reset, jax.eval_shape(lambda: jax.random.key(0)))
-    action = {
-        name: jax.ShapeDtypeStruct((batch, role.num_agents, *role.action.shape), role.action.dtype)
-        for name, role in env.roles.items()
-    }
-    return jax.jit(functools.partial(vec.step, refresh=False)).lower(state, action).compile()
+    return jax.jit(functools.partial(vec.step, refresh=False)).lower(*shapes_of_step(vec)).compile()
 
 
 def kernels(text: str) -> int:

@@ -94,12 +94,17 @@ def random_play(env: Environment, batch: int) -> Lowered:
 def step(env: Environment, batch: int) -> Lowered:
     """`VecEnv.step`, donated, with a refresh of the pool of instances."""
     vec = VecEnv(env, batch)
+    return jax.jit(vec.step, donate_argnums=0).lower(*_placed(shapes_of_step(vec)))
+
+
+def shapes_of_step(vec: VecEnv) -> tuple[Any, dict[str, jax.ShapeDtypeStruct]]:
+    """Shapes of what `VecEnv.step` takes: a state, and an action for each agent of each environment."""
     state, _ = jax.eval_shape(vec.reset, _key())
     action = {
-        name: jax.ShapeDtypeStruct((batch, role.num_agents, *role.action.shape), role.action.dtype)
-        for name, role in env.roles.items()
+        name: jax.ShapeDtypeStruct((vec.num_envs, role.num_agents, *role.action.shape), role.action.dtype)
+        for name, role in vec.env.roles.items()
     }
-    return jax.jit(vec.step, donate_argnums=0).lower(*_placed((state, action)))
+    return state, action
 
 
 def reset(env: Environment, batch: int) -> Lowered:

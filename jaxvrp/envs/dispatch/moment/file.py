@@ -298,11 +298,8 @@ def _granted(moment: Moment) -> Moment:
 def late(moment: Moment) -> list[tuple[str, str]]:
     """What is late in the plans: which request or vehicle, and a line that says how; vehicle after vehicle."""
     day, instance, found = moment.day, moment.day.instance, list[tuple[str, str]]()
-    granted, plans, has_depot = (
-        2 * slack_of(instance),
-        jax.tree.map(np.asarray, moment.plans),
-        instance.depot is not None,
-    )
+    plans, granted = jax.tree.map(np.asarray, moment.plans), 2 * slack_of(instance)
+    has_depot = instance.depot is not None
     home, trip = map(np.asarray, homecomings(moment.prepared, moment.plans) if has_depot else ((), ()))
     for v, (name, stops) in enumerate(pending(day, moment).items()):
         found += _late_stops(day, plans, v, stops)
