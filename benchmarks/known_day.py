@@ -30,6 +30,9 @@ from jaxvrp.io.command_line import Parser, UserError, positive
 from jaxvrp.io.messages import installing
 from train import aligned, entry
 
+SEARCHES = True
+"""Its time goes to searches, see `entry`."""
+
 KINDS = ("deadlines", "windows")
 DAY, WINDOW = 480.0, 120.0  # minutes
 PER_MINUTE = 10_000
@@ -166,4 +169,4 @@ def compared(size: int, kind: str, args: argparse.Namespace) -> list[dict[str, A
 
 
 if __name__ == "__main__":
-    entry(main)
+    entry(main, searches=SEARCHES)

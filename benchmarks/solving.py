@@ -29,6 +29,9 @@ from jaxvrp.io.command_line import Parser, UserError, positive
 from jaxvrp.io.whole_files import write_text
 from train import LAUNCH, aligned, entry, solve, split_mapping
 
+SEARCHES = True
+"""Its time goes to searches, see `entry`."""
+
 SHARES = (0.1, 0.2, 0.5, 1.0)
 """Of the seconds, after which the table looks at the gap."""
 
@@ -187,4 +190,4 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    entry(main)
+    entry(main, searches=SEARCHES)

@@ -115,7 +115,7 @@ def _start(module: str, words: list[str]) -> None:
     with importing():
         entry = importlib.import_module("train.commands.entry").entry
         program = importlib.import_module(module)
-    entry(functools.partial(program.main, words))
+    entry(functools.partial(program.main, words), searches=getattr(program, "SEARCHES", False))
 
 
 def import_packages() -> None:

@@ -20,6 +20,9 @@ from train.solving.case_file import FLEET_HELP, refuse_beside_fleet
 from train.solving.problem import chosen, open_problem
 from train.solving.solution import PAGE, endings_of, report
 
+SEARCHES = True
+"""Its time goes to searches, see `entry`."""
+
 
 def main(argv: Sequence[str] | None = None) -> None:
     """The command line."""
@@ -53,4 +56,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    entry(main)
+    entry(main, searches=SEARCHES)

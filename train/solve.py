@@ -51,6 +51,9 @@ __all__ = [
     "solved_together",
 ]
 
+SEARCHES = True
+"""Its time goes to searches, see `entry`."""
+
 BAR = 0.25
 """Seconds between two drawings of the bar."""
 
@@ -260,4 +263,4 @@ def _check_options(args: argparse.Namespace, argv: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    entry(main)
+    entry(main, searches=SEARCHES)

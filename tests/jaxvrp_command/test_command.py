@@ -29,13 +29,15 @@ HERE = pathlib.Path(__file__).parents[2]
 
 
 def run(*words):
-    """The exit status of the command in this process, which has its own names of programs again afterwards."""
-    try:
-        main.main(list(words))
-    except SystemExit as stopped:
-        return stopped.code
-    finally:
-        assert program_name("train.mappo") == "python -m train.mappo"
+    """The exit status of the command in this process, which keeps its own program names and flags."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XLA_FLAGS", os.environ.get("XLA_FLAGS", ""))
+        try:
+            main.main(list(words))
+        except SystemExit as stopped:
+            return stopped.code
+        finally:
+            assert program_name("train.mappo") == "python -m train.mappo"
     return 0
 
 
@@ -157,6 +159,16 @@ def test_a_program_is_called_as_it_was_started():
     assert main.program_names()["train.play"] == "jaxvrp play"
     assert main.program_names()["jaxvrp_command.list"] == "jaxvrp list"
     assert main.program_names()["benchmarks.quality"] == "jaxvrp bench quality"
+
+
+@pytest.mark.parametrize(
+    ("words", "searches"), [("solve", True), ("plan", True), ("bench solving", True), ("evaluate", False)]
+)
+def test_programs_that_search_are_started_as_such(words, searches, monkeypatch):
+    started = []
+    monkeypatch.setattr("train.commands.entry.entry", lambda main, *, searches: started.append(searches))
+    assert run(*words.split()) == 0
+    assert started == [searches]
 
 
 def test_no_words_are_a_question_for_help(capsys):

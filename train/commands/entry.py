@@ -15,13 +15,26 @@ from jaxvrp.io.messages import warn
 MOST_BYTES = 2 * 10**9
 """Of compiled programs in a user's home directory."""
 
+WHOLE_LOOPS = "--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold=4194304"
+"""A flag of XLA: on a CPU, loops that move at most 4 MB a turn are one kernel each, not a kernel for each operation."""
 
-def entry(main: Callable[[], None]) -> NoReturn:
+
+def entry(main: Callable[[], None], *, searches: bool = False) -> NoReturn:
     """Run a command line: a user's mistake is one line on stderr and exit status 2, Ctrl-C 130; programs are kept.
 
-    A warning of what was read is one line, too.
+    A warning of what was read is one line, too. Loops of a command line that `searches` are compiled as `WHOLE_LOOPS`
+    says: a search changes few plans at a time, so that starting kernels takes most of its time.
     """
+    if searches:
+        prefer_whole_loops()
     leave(run_command(lambda: _run(main)))
+
+
+def prefer_whole_loops() -> None:
+    """Ask for `WHOLE_LOOPS`, before JAX compiles its first program; options of this kind that a user gives stay."""
+    flags = os.environ.get("XLA_FLAGS", "")
+    if WHOLE_LOOPS.partition("=")[0] not in flags:
+        os.environ["XLA_FLAGS"] = f"{flags} {WHOLE_LOOPS}".strip()
 
 
 def training(algorithm: str) -> Callable[..., None]:

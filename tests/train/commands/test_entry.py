@@ -49,6 +49,46 @@ def test_programs_are_kept_where_there_is_a_home_directory(home, named, kept, mo
     assert entry.program_cache() == kept
 
 
+@pytest.mark.parametrize(
+    ("given", "flags"),
+    [
+        (None, entry.WHOLE_LOOPS),
+        ("--xla_dump_to=/here", f"--xla_dump_to=/here {entry.WHOLE_LOOPS}"),
+        ("--xla_backend_extra_options=xla_cpu_x", "--xla_backend_extra_options=xla_cpu_x"),
+    ],
+)
+def test_flags_that_a_user_gives_stay(given, flags, monkeypatch):
+    monkeypatch.delenv("XLA_FLAGS", raising=False)
+    if given:
+        monkeypatch.setenv("XLA_FLAGS", given)
+    entry.prefer_whole_loops()
+    assert os.environ["XLA_FLAGS"] == flags
+
+
+LOOP = """
+import sys
+
+from train.commands.entry import entry
+
+def main():
+    import jax
+    import jax.numpy as jnp
+
+    loop = jax.jit(lambda x: jax.lax.fori_loop(0, 9, lambda _, x: x - jnp.sin(x).sum() * x[::-1].cumsum(), x))
+    print(loop.lower(jnp.ones(400)).compile().as_text().count("xla_cpu_small_call"))
+
+entry(main, searches=len(sys.argv) > 1)
+"""
+
+
+@pytest.mark.parametrize(("words", "kernels"), [((), "0\n"), (("searches",), "1\n")])
+def test_the_loops_of_a_command_line_that_searches_are_one_kernel(words, kernels):
+    plain = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"} | {"JAX_PLATFORMS": "cpu"}
+    command = [sys.executable, "-c", LOOP, *words]
+    done = subprocess.run(command, env=plain, check=True, capture_output=True, text=True, timeout=120)
+    assert done.stdout == kernels
+
+
 INTERRUPTED = """
 import atexit
 from train.commands.entry import entry
