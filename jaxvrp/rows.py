@@ -128,6 +128,32 @@ def rows_replaced(rows: jax.Array, new: jax.Array, is_new: jax.Array) -> jax.Arr
     return jax.lax.platform_dependent(rows, new, is_new, cpu=_chosen, tpu=_chosen, default=_overwritten)
 
 
+def entries_put(table: jax.Array, index: jax.Array, values: jax.Array) -> jax.Array:
+    """`table` (`[N, B]`) with `values` (`[T, B]`) in their columns, in rows `i32[T, B]`, from 0 on; from N on nowhere.
+
+    Of several values for one place any. On a CPU number by number: XLA makes no kernel of a loop that scatters.
+    """
+    return jax.lax.platform_dependent(table, index, values, cpu=_put_in_turn, default=_scattered)
+
+
+def _put_in_turn(table: jax.Array, index: jax.Array, values: jax.Array) -> jax.Array:
+    rows, columns = table.shape
+    place = (jnp.minimum(index, rows) * columns + jnp.arange(columns, dtype=jnp.int32)).ravel()
+    numbers = values.ravel()
+
+    def put(turn: jax.Array, table: jax.Array) -> jax.Array:
+        return jax.lax.dynamic_update_slice_in_dim(
+            table, jax.lax.dynamic_slice_in_dim(numbers, turn, 1), place[turn], 0
+        )
+
+    with_nowhere = jnp.concatenate([table.ravel(), jnp.zeros(columns, table.dtype)])
+    return jax.lax.fori_loop(0, numbers.size, put, with_nowhere)[: table.size].reshape(table.shape)
+
+
+def _scattered(table: jax.Array, index: jax.Array, values: jax.Array) -> jax.Array:
+    return table.at[index, jnp.arange(table.shape[1], dtype=jnp.int32)].set(values, mode="drop")
+
+
 def where_leading(condition: jax.Array, on_true: jax.Array, on_false: jax.Array) -> jax.Array:
     """`where` with a condition on the leading axes."""
     behind = (1,) * (jnp.ndim(on_true) - condition.ndim)

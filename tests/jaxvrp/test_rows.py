@@ -76,6 +76,24 @@ def test_entries_beyond_the_end_are_0(form):
     np.testing.assert_array_equal(form(jnp.asarray(values), jnp.asarray(index)), [[1.5, np.inf, 0.0, 0.0]])
 
 
+@pytest.mark.parametrize("form", [rows.entries_put, rows._put_in_turn, rows._scattered])
+@pytest.mark.parametrize("name", ["times without end", "counts", "flags"])
+def test_entries_are_put_in_their_columns(form, name):
+    table = np.stack([TABLES[name]] * 2, axis=1)
+    values, index = table[[2, 0]][:, ::-1] != 0, np.array([[1, 5], [0, 2]], np.int32)
+    values = values.astype(table.dtype)
+    expected = table.copy()
+    expected[1, 0], expected[0, 0], expected[2, 1] = values[0, 0], values[1, 0], values[1, 1]
+    np.testing.assert_array_equal(form(jnp.asarray(table), jnp.asarray(index), jnp.asarray(values)), expected)
+
+
+def test_an_accelerator_alone_scatters_what_is_put():
+    shapes = ((8, 2), jnp.float32), ((3, 2), jnp.int32), ((3, 2), jnp.float32)
+    program = jax.jit(rows.entries_put).trace(*(jax.ShapeDtypeStruct(*shape) for shape in shapes))
+    text = {name: program.lower(lowering_platforms=(name,)).as_text() for name in ("cpu", "cuda", "tpu")}
+    assert {name for name in text if "stablehlo.scatter" in text[name]} == {"cuda", "tpu"}
+
+
 @pytest.mark.parametrize("form", [rows.rows_replaced, rows._overwritten])
 def test_rows_are_replaced_where_they_are_new(form):
     old, is_new = np.arange(8, dtype=np.float32).reshape(4, 2), np.array([True, False, False, True])

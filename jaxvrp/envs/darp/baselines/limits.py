@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxvrp.envs.darp.baselines.lanes import Lanes, between, of_nodes, time_between
+from jaxvrp.rows import entries_put
 
 SHORT = 62  # nodes of a tour that fit into the smaller of two programs, which tests nearly all tours of large instances
 
@@ -74,9 +75,8 @@ def _allowances(
 ) -> tuple[jax.Array, jax.Array]:
     """By which stop a stop's delay is bounded (`i32[S, B]`), and by how much it may exceed that (`f32[S, B]`)."""
     stop = jnp.arange(len(nodes), dtype=jnp.int32)[:, None]
-    lane = jnp.arange(nodes.shape[1], dtype=jnp.int32)
-    stop_of = jnp.zeros((len(lanes.instance.demand), nodes.shape[1]), jnp.int32)
-    stop_of = stop_of.at[nodes, lane].set(jnp.broadcast_to(stop, nodes.shape), mode="promise_in_bounds")
+    nowhere = jnp.zeros((len(lanes.instance.demand), nodes.shape[1]), jnp.int32)
+    stop_of = entries_put(nowhere, nodes, jnp.broadcast_to(stop, nodes.shape))
     is_drop_off = (nodes > 0) & (nodes % 2 == 0)
     pickup = of_nodes(stop_of, jnp.maximum(nodes - 1, 0))
     left = lanes.instance.max_ride_time - (elapsed - of_nodes(elapsed + service, pickup))

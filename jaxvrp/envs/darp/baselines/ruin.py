@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxvrp.envs.darp.baselines.lanes import Lanes, between, least, of_nodes, pick
+from jaxvrp.rows import entries_put
 
 MOST_REMOVED = 15
 """No round removes more requests; nor more than three of five, since what is left guides those that return."""
@@ -68,7 +69,6 @@ def _relatedness(lanes: Lanes, request: jax.Array) -> jax.Array:
 
 def _places(sequence: jax.Array, requests: int) -> tuple[jax.Array, jax.Array]:
     """Where in the sequence requests are picked up, and in which tour, `i32[R, B]` each; 0 and -1: nowhere."""
-    lane = jnp.arange(sequence.shape[1], dtype=jnp.int32)
     positions = jnp.broadcast_to(jnp.arange(len(sequence), dtype=jnp.int32)[:, None], sequence.shape)
 
     def count(depots: jax.Array, node: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -78,8 +78,7 @@ def _places(sequence: jax.Array, requests: int) -> tuple[jax.Array, jax.Array]:
     _, tours = jax.lax.scan(count, jnp.full_like(sequence[0], -1), sequence)
     nowhere = jnp.zeros((2 * requests + 1, sequence.shape[1]), jnp.int32)
     place, tour = (
-        table.at[sequence, lane].set(of_stop, mode="promise_in_bounds")[1::2]
-        for table, of_stop in ((nowhere, positions), (nowhere - 1, tours))
+        entries_put(table, sequence, of_stop)[1::2] for table, of_stop in ((nowhere, positions), (nowhere - 1, tours))
     )
     return place, tour
 
@@ -109,4 +108,4 @@ def without(sequence: jax.Array, removed: jax.Array) -> jax.Array:
 
     _, target = jax.lax.scan(count, jnp.zeros(batch, jnp.int32), kept)
     target = jnp.where(kept, target, stops)
-    return jnp.zeros_like(sequence).at[target, jnp.arange(batch, dtype=jnp.int32)].set(sequence, mode="drop")
+    return entries_put(jnp.zeros_like(sequence), target, sequence)
