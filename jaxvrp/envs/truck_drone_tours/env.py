@@ -85,15 +85,10 @@ class TruckDroneTours(TruckAndDrone):
             raise ValueError(f"max_demand is {heaviest:g}, above truck_capacity {most:g}; give them in order")
 
     @property
-    def most_tours(self) -> int:
-        """`num_tandems`, or as many as customers."""
-        return self.num_tandems or max(self.num_nodes - 1, 1)
-
-    @property
     def max_episode_steps(self) -> int:
         """Two for each customer, whoever serves it, and two for each way home."""
         customers = max(self.num_nodes - 1, 1)
-        return 2 * (customers + min(self.most_tours, customers))
+        return 2 * (customers + min(self.num_tandems or customers, customers))
 
     def generate(self, key: jax.Array) -> Instance:
         """A random instance of the environment's size, in the manner of Kuo et al."""
@@ -103,7 +98,7 @@ class TruckDroneTours(TruckAndDrone):
         """The first tandem at the depot; a smaller instance is padded, a larger one is a ValueError."""
         if not isinstance(instance, Instance):
             raise ValueError("the instance has no time windows; make 'tsp_drone' to play it")
-        return rules.begin(pad(as_float32(instance), self.num_nodes), self.most_tours)
+        return rules.begin(pad(as_float32(instance), self.num_nodes), self.num_tandems)
 
     def transition(self, state: State, action: ByRole, num_invalid: jax.Array) -> State:
         """One turn of the agent that decides, drone or truck."""
@@ -124,7 +119,7 @@ class TruckDroneTours(TruckAndDrone):
         tours = state.tours
         totals = {
             "travel_cost": tours.cost,
-            "tours": self.most_tours - tours.tandems_left,
+            "tours": rules.tandems(self.num_tandems, state.figures) - tours.tandems_left,
             "unserved": jnp.sum(~state.served),
             "waiting": tours.waiting,
             **vars(state.totals),

@@ -56,11 +56,16 @@ class State(rules.State, kw_only=True):
         return unit_of(self.instance.closes[0] - self.instance.opens[0])
 
 
+def tandems(number: int, figures: Figures) -> jax.Array:
+    """`i32[]`, so many, or for 0 as many as customers, without padding."""
+    return jnp.asarray(number or figures.num_customers, jnp.int32)
+
+
 def begin(instance: Instance, num_tandems: int) -> State:
-    """The first tandem at the depot, its drone on board; so many may leave."""
-    nothing = jnp.zeros_like(instance.endurance)
-    tours = Tours(jnp.full((), num_tandems, jnp.int32), nothing, nothing, nothing)
-    state = State(**rules.at_depot(instance), tours=tours)
+    """The first tandem at the depot, its drone on board; as many may leave as `tandems` says."""
+    nothing, standing = jnp.zeros_like(instance.endurance), rules.at_depot(instance)
+    tours = Tours(tandems(num_tandems, standing["figures"]), nothing, nothing, nothing)
+    state = State(**standing, tours=tours)
     return state.replace(done=state.done | ~can_leave(instance, state.figures, state.served))
 
 

@@ -116,6 +116,14 @@ def test_when_the_depot_opens_changes_nothing(env, episodes):
     np.testing.assert_array_equal(first(earlier), first(instances))
 
 
+def test_padding_brings_no_tandems(env, instance):
+    """There are as many as customers: a context has no sizes, so it is the same."""
+    smaller = env.replace(num_nodes=instance.num_nodes)
+    (state, timestep), (_, wanted) = (jax.jit(each.reset_to)(instance) for each in (env, smaller))
+    np.testing.assert_allclose(timestep.observation[DRONE], wanted.observation[DRONE], rtol=1e-6)
+    assert state.tours.tandems_left == instance.num_nodes - 1 and timestep.metrics["tours"] == 0
+
+
 @pytest.mark.parametrize("opens", [0.0, -50.0])
 def test_a_customer_may_be_reached_just_in_time(opens):
     given = {"demand": [0, 0], "service": [0, 0], "truck_capacity": 0, "drone_capacity": 0, "endurance": 0}
@@ -222,7 +230,7 @@ def test_the_story_has_a_colour_for_each_tandem(instance, episode, tmp_path):
     assert turns[2][0][1] == 0.0 and turns[0][-1][1] == story.clocks[5]
     show.save(from_states(env, states), tmp_path / "plan.svg")
     assert (tmp_path / "plan.svg").stat().st_size > 1000
-    assert "4 tandems left, truck at depot, drone away to customer 4" in TOOLBOX.still(
+    assert "3 tandems left, truck at depot, drone away to customer 4" in TOOLBOX.still(
         jax.tree.map(lambda leaf: leaf[9], states)
     )
 
