@@ -175,16 +175,18 @@ def _follow(stage: Stage, to_pickup: jax.Array, to_dropoff: jax.Array) -> jax.Ar
     vehicle = (stage.x, stage.y, stage.time, stage.load, jnp.zeros_like(stage.time))
     start = Tours(*map(each, (*vehicle, stage.waiting, stage.on_board, no, no)))
     begun = _go(stage, visits, start, jnp.concatenate([first, depot[:1]]))
+    # Every stop once, and the depot in between: requests left after that stay unserved. Padding has no stops.
+    most = 2 * (stage.demand > 0).sum(axis=0, dtype=jnp.int32) + 3
 
     def is_open(loop: tuple[Tours, jax.Array]) -> jax.Array:
         tours, steps = loop
         to_do = (tours.waiting | tours.on_board).any(axis=1)
-        # Every stop once, and the depot in between: requests left after that stay unserved.
-        return (steps < 2 * requests + 3) & (to_do & ~tours.idle).any()
+        return ((steps < most) & to_do & ~tours.idle).any()
 
     def step(loop: tuple[Tours, jax.Array]) -> tuple[Tours, jax.Array]:
         tours, steps = loop
-        return _go(stage, visits, tours, _nearest(stage, tours, to_pickup, to_dropoff)), steps + 1
+        row = jnp.where(steps < most, _nearest(stage, tours, to_pickup, to_dropoff), depot[0])
+        return _go(stage, visits, tours, row), steps + 1
 
     tours, _ = jax.lax.while_loop(is_open, step, (begun, jnp.zeros((), jnp.int32)))
     left = (tours.waiting | tours.on_board).sum(axis=1, dtype=jnp.float32)

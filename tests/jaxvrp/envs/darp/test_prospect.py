@@ -139,6 +139,25 @@ def test_the_context_follows_that_without_prospects(env, play):
     np.testing.assert_allclose(by_name["depot_excess_5"], np.minimum(excesses[:, :, 5, 0], 2.0), atol=1e-6)
 
 
+def test_plans_of_padded_instances_are_as_long():
+    """Also where all pickups are due at once, so that each passenger needs a vehicle: then plans end unfinished."""
+    requests = 8
+    angle = np.repeat(np.arange(requests), 2) * 2 * np.pi / requests
+    radius = np.arange(2 * requests) % 2 * 0.2 * angle + 5.0
+    places = np.concatenate([np.zeros((1, 2)), radius[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1)])
+    deadline = np.concatenate([[40.0], np.tile([5.5, 40.0], requests)])
+    instance = make_instance(places, [0, *[1, -1] * requests], deadline, capacity=[1] * requests)
+
+    def lengths(num_nodes):
+        env = jaxvrp.make("darp", num_nodes=num_nodes, num_agents=requests)
+        look = jax.jit(lambda state: excess(state, env.action_mask(state)["vehicle"][0]))
+        return look(jax.jit(env.init_state)(instance))[:, : 2 * requests + 1]
+
+    wanted = lengths(2 * requests)
+    assert wanted.max() > 0.3
+    np.testing.assert_allclose(lengths(2 * requests + 8), wanted, atol=1e-5)
+
+
 def test_an_urgent_drop_off_is_visited_before_a_nearer_pickup():
     line = [[0.0, 0.0], [10.0, 0.0], [20.0, 0.0], [12.0, 0.0], [14.0, 0.0]]
     instance = make_instance(line, [0, 1, -1, 1, -1], [100, 100, 21, 100, 100], capacity=[2], round_travel_time=False)
