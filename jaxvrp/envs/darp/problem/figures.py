@@ -54,7 +54,7 @@ def figures_of(instance: Instance, *, tighten: bool = False) -> Figures:
     extent = jnp.where(is_real, offset, 0.0).max()
     span, pace = _street_figures(instance, is_real, unit_of(extent))
     finite = jnp.where(jnp.isfinite(instance.deadline), instance.deadline, 0.0)
-    of_nodes = (instance.num_nodes + 1) * (extent / instance.vehicle_speed if pace is None else pace)
+    of_nodes = is_real.sum() * (extent / instance.vehicle_speed if pace is None else pace)
     longest = jnp.minimum(instance.max_route_duration, of_nodes)
     horizon = jnp.where(finite[0] > 0, finite[0], jnp.where(finite.max() > 0, finite.max(), longest))
     return Figures(

@@ -7,7 +7,7 @@ import pytest
 import jaxvrp
 from benchmarks.reference.darp import tight_windows
 from jaxvrp.envs.darp import make_instance, routes_to_actions, solution_report, stack
-from jaxvrp.envs.darp.problem.figures import tightened
+from jaxvrp.envs.darp.problem.figures import figures_of, tightened
 from jaxvrp.envs.darp.problem.instance import as_float32, pad
 from tests.jaxvrp.envs.darp.small_instances import padded
 
@@ -74,6 +74,14 @@ def test_it_agrees_with_the_reference():
         np.testing.assert_allclose(cut.deadline[i], deadline, rtol=1e-5, atol=1e-4)
         void = np.flatnonzero(instance.demand == 0)
         np.testing.assert_array_equal(cut.deadline[i, void], instance.deadline[void])
+
+
+def test_padding_is_no_part_of_the_longest_tour():
+    """Which times are measured by, where nothing is due."""
+    places, never = np.arange(5.0)[:, None] * [3, 4], np.full(5, np.inf)
+    instance = as_float32(make_instance(places, [0, 1, -1, 1, -1], never, capacity=[2]))
+    alone, padded = (jax.jit(figures_of)(each) for each in (instance, pad(instance, 12, 3)))
+    assert (alone.horizon, alone.slack) == (padded.horizon, padded.slack)
 
 
 def test_published_optima_keep_tightened_windows(published):
