@@ -122,7 +122,8 @@ class FlyingSidekicks(Environment):
 
     def global_observation(self, state: State) -> jax.Array:
         """`f32[1]`, the share of customers that are left."""
-        return (jnp.sum(~state.served) / jnp.maximum(self.num_nodes - 1, 1)).astype(jnp.float32)[None]
+        customers = jnp.maximum(jnp.sum(state.instance.exists) - 1, 1)
+        return (jnp.sum(~state.served) / customers).astype(jnp.float32)[None]
 
     def reward(self, state: State) -> ByRole:
         """`{"truck": f32[1]}`, see the class."""

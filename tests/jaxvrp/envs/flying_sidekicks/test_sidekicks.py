@@ -563,6 +563,12 @@ def test_without_customers_there_is_nothing_to_do(tmp_path):
     assert solution.plan["feasible"] and solution.plan["makespan"] == 0 and solution.plan["tasks"] == []
 
 
+def test_padding_is_no_customer_that_is_left():
+    env = jaxvrp.make("flying_sidekicks", num_nodes=7, num_drones=2)
+    _, timestep = jax.jit(env.reset_to)(line())
+    np.testing.assert_array_equal(timestep.observation["truck"], [[1.0]])
+
+
 def test_sets_of_published_problems(murray_raj):
     problems = sidekicks("mfstsp_n8_101_2", "--instances")
     assert len(problems) == 8 and {each.row for each in problems} == {17}
