@@ -230,6 +230,7 @@ def _players_of_base(env: Randomized) -> Players:
         players,
         baselines={name: functools.partial(_OneByOne, make) for name, make in players.baselines.items()},
         planners={name: functools.partial(_OnBase, make) for name, make in players.planners.items()},
+        forms=lambda env: [dataclasses.replace(env, base=form) for form in players.forms(env.base)],
     )
 
 

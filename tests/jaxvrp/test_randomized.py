@@ -126,6 +126,12 @@ def test_agents_that_move_in_turn_keep_their_turns_and_their_memory():
     assert jaxvrp.randomize(base, {}) is base
 
 
+def test_forms_are_those_of_the_base(env):
+    forms = registry.players_of(env).forms(env)
+    assert [form.base.decide for form in forms] == ["steps", "events"]
+    assert all(form.ranges == env.ranges for form in forms)
+
+
 def of_three_customers(problems):
     names = ("customer_position", "demand", "window_start", "window_end", "known_from")
     numbers = {name: leaf for name in names if (leaf := getattr(problems, name)) is not None}
