@@ -19,7 +19,7 @@ from jaxvrp.envs.dispatch.problem.solution import Leg, Report, Stop, solution_re
 from jaxvrp.envs.dispatch.routes.noisy_drive import begun_until, drive
 from jaxvrp.envs.dispatch.routes.plans import LOAD, REQUEST, begun_by, leaves, minutes_of_all, places_of
 from jaxvrp.envs.dispatch.routes.schedule import positions
-from jaxvrp.envs.dispatch.rules import State, idle
+from jaxvrp.envs.dispatch.rules import State, idle, without_stops
 from jaxvrp.episodes import follow
 
 STEPS = slice(-1), slice(1, None)
@@ -154,14 +154,16 @@ def driven_day(env: Dispatch, states: State | PlannedDay) -> DrivenDay:
     # A day is planned ahead with mean times.
     report = solution_report(instance, list(stops), factors=None if is_planned else leg_factors(env, instance))
     vehicles = tuple(np.flatnonzero(instance.capacity).tolist())
-    is_idle, tracks = np.asarray(jax.vmap(idle)(states)), {}
-    place = np.asarray(states.plans.place, float)
+    place, tracks = np.asarray(states.plans.place, float), {}
+    # Along streets, also who is on the way to a zone is free at a place.
+    on_streets = instance.travel_time is not None
+    found = np.asarray(jax.vmap(without_stops if on_streets else idle)(states))
 
     def waits(v: int) -> Course:
-        if instance.travel_time is not None:  # also who is on the way to a zone is free at a place
-            spots = (Spot(here[:2], int(here[2])) for here in place[..., v])
-            return [(float(time), spot) for time, spot in zip(states.plans.free[:, v], spots, strict=True)]
-        return [(float(states.now[at]), Spot(place[at, :, v])) for at in _at(is_idle[:, v])]
+        times = states.plans.free[:, v] if on_streets else states.now
+        spots = (Spot(here[:2], int(here[2]) if on_streets else -1) for here in place[..., v])
+        known = zip(times, spots, found[:, v], strict=True)
+        return [(float(time), spot) for time, spot, is_known in known if is_known]
 
     for v in vehicles:
         legs = [leg for leg in report.legs if leg.vehicle == v]
@@ -181,10 +183,6 @@ def driven_day(env: Dispatch, states: State | PlannedDay) -> DrivenDay:
         tracks=tracks,
         end=max([float(states.now[-1]), *(track.points[-1][0] for track in tracks.values())]),
     )
-
-
-def _at(condition: np.ndarray) -> list[int]:
-    return np.flatnonzero(condition).tolist()
 
 
 Course = list[tuple[float, Spot]]
@@ -207,9 +205,8 @@ def _ride(instance: Instance, v: int, legs: Sequence[Leg], waits: Course) -> Tra
         passed, driven = [course[-1], *(point for point in waits if course[-1][0] <= point[0] <= until)], 0.0
         for (start, here), (end, there) in itertools.pairwise(passed):
             way = minutes_along(instance, v, here, there)
-            # It was sent where it was at a decision; along streets, where it was free is where it arrived then.
-            turn = (start + way, there) if instance.travel_time is None else (end - way, here)
-            course.extend([turn, (end, there)] if way else [(end, there)])
+            # It left at once, when it was sent or where it could turn, and waited where it came to.
+            course.extend([(start + way, there), (end, there)] if way else [(end, there)])
             driven += way
         return driven
 

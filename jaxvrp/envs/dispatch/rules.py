@@ -104,8 +104,13 @@ def begin(prepared: Prepared, *, max_stops: int, zones: int) -> State:
 
 def idle(state: State) -> jax.Array:
     """`bool[V]`: vehicles without a plan, and with nothing that they have begun."""
-    free = (state.plans.num_stops == 0) & (state.plans.free <= state.now) & (state.prepared.capacity > 0)
-    return free if state.plans.under_way is None else free & (state.plans.under_way.count == 0)
+    return without_stops(state) & (state.plans.free <= state.now)
+
+
+def without_stops(state: State) -> jax.Array:
+    """`bool[V]`: vehicles without a plan whose time of being free is known, also those on the way to a zone."""
+    none = (state.plans.num_stops == 0) & (state.prepared.capacity > 0)
+    return none if state.plans.under_way is None else none & (state.plans.under_way.count == 0)
 
 
 def cheapest(state: State, allowed: jax.Array) -> jax.Array:

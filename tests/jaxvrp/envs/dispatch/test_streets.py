@@ -18,6 +18,7 @@ from jaxvrp.envs.dispatch.moment.file import FORMAT as MOMENT
 from jaxvrp.envs.dispatch.moment.file import parse_moment
 from jaxvrp.envs.dispatch.problem.day_file import FORMAT, parse_day, read_days, unservable
 from jaxvrp.envs.dispatch.problem.instance import as_float32, with_streets
+from jaxvrp.episodes import follow
 from jaxvrp.geography.earth import Earth
 from jaxvrp.geography.streets import TRAVEL, closed
 from tests.jaxvrp.envs.dispatch.small_days import (
@@ -99,6 +100,20 @@ def test_who_is_sent_to_a_zone_turns_at_places_only():
     taken = {"dispatcher": jnp.ones(1, jnp.int32), "vehicle": jnp.zeros(1, jnp.int32)}
     state, timestep = step(state, taken)
     assert timestep.done and timestep.metrics["travel"] == 10 + 6 + 10
+
+
+def test_who_is_sent_to_a_zone_drives_at_once_and_waits_there():
+    """The only vehicle is sent at 0, is there at 10, and is given the request of 30."""
+    places = {"pickup": [[4, 4], [0, 4]], "dropoff": [[9, 0], [0, 0]], "start": [[0, 0]]}
+    ways = np.full((5, 5), 10.0) - 10 * np.eye(5)
+    vehicle = {"capacity": [2], "speed": 30, "horizon": 90, "area": [[0, 0], [5, 5]], "travel_time": ways}
+    day = make_instance([0, 30], dropoff_deadline=[90, 90], **places, **vehicle)
+    env = jaxvrp.make("dispatch", num_vehicles=1, max_requests=2, zones=1, max_stops=4, travel="matrix")
+    actions = {"dispatcher": np.int32([[0], [1]]), "vehicle": np.int32([[1], [0]])}
+    track = driven_day(env, follow(env, day, actions).states).tracks[0]
+    assert track.rows[0] == 0 and track.points[0][0] == 0
+    there = [time for (time, _), row in zip(track.points, track.rows, strict=True) if row == 1]
+    np.testing.assert_allclose(there, [10, 30, 30])
 
 
 @pytest.mark.parametrize("name", ENVS)
