@@ -346,9 +346,9 @@ def _checked(env: Environment, ranges: Mapping[str, Any], prefix: str) -> Ranges
         _check_order(prefix + name, bounds)
         if name in paddings:
             _check_size(prefix, known[name], bounds, getattr(env, name), paddings[name])
-    for end in (0, 1):
-        # All at once: what must be above another parameter is, if both are drawn.
-        values = {name: bounds[end] for name, bounds in ranges.items() if name not in paddings}
+    lows, highs = ({name: bounds[end] for name, bounds in ranges.items() if name not in paddings} for end in (0, 1))
+    # What must not be above another parameter is drawn apart from it: it may be the greatest, and that the least.
+    for values in (lows, highs, *(lows | {name: most} for name, most in highs.items())):
         fields.replace(env, values, "parameter", prefix)
     return {known[name].name: (float(low), float(high)) for name, (low, high) in ranges.items()}
 

@@ -301,6 +301,14 @@ def test_a_first_range_without_the_range_itself_is_one_line(base):
         jaxvrp.randomize(base, {"dt": [1, 2]}, first_ranges={"dt": [-1, 0.1]})
 
 
+def test_what_must_not_be_above_another_parameter_is_not_drawn_above_it():
+    env = jaxvrp.make("truck_drone_tours", num_nodes=4)
+    jaxvrp.randomize(env, {"max_demand": [4, 5], "truck_capacity": [5, 9]})
+    says = r"^max_demand is 7, above truck_capacity 5; give them in order$"
+    with pytest.raises(ValueError, match=says):
+        jaxvrp.randomize(env, {"max_demand": [4, 7], "truck_capacity": [5, 9]})
+
+
 @pytest.mark.parametrize("num_steps", [0, -100, float("nan"), float("inf"), "many", True])
 def test_a_number_of_steps_that_is_none_is_one_line(base, num_steps):
     with pytest.raises(ValueError, match=r"^num_steps is .*; it must be a finite number above 0$"):
