@@ -67,6 +67,7 @@ class Instance(struct.PyTreeNode):
 
 OF_DRONES = ("drone_service", "launch_time", "recovery_time", "endurance")
 MATRICES = ("drone_time", "drain_out", "drain_back")
+OPTIONAL = ("service", "drain_out", "drain_back")
 
 SCHEMA: arrays.Schema = {
     "locs": ArrayField("nodes", (2,), padding="first row"),
@@ -104,7 +105,8 @@ def make_instance(
         ValueError: what is wrong, at which node, and the remedy; see `check`.
     """
     count, drones = np.shape(locs)[0] if np.ndim(locs) else 0, np.size(endurance)
-    given = {name: value for name, value in locals().items() if name in SCHEMA and value is not None}
+    arguments = {name: value for name, value in locals().items() if name in SCHEMA}
+    given = {name: value for name, value in arguments.items() if value is not None or name not in OPTIONAL}
     values = arrays.number_arrays({"exists": np.ones(count), "service": np.zeros(count), **given}, "an instance")
     counts = {"nodes": count, "drones": drones}
     for name in (name for name in (*OF_DRONES, *MATRICES, "no_fly") if name in values):

@@ -15,9 +15,10 @@ import numpy as np
 
 from jaxvrp.envs.flying_sidekicks.instance import LATENESS, Instance
 from jaxvrp.envs.truck_and_drone.ways import TRUCK, Leg, Service, Wait, Ways
+from jaxvrp.io.messages import shown
 from jaxvrp.io.problems.violations import PlanReport, node_of, violations_of
 
-DRIVE, SERVE, LAUNCH, RECOVER = "drive", "serve", "launch", "recover"
+TASKS = DRIVE, SERVE, LAUNCH, RECOVER = "drive", "serve", "launch", "recover"
 WAIT, FLY, HOVER = "wait", "fly", "hover"
 
 
@@ -72,14 +73,16 @@ def flights_report(instance: Instance, tasks: Sequence[Task], *, strict: bool = 
     """Check a plan, see the module.
 
     Raises:
-        ValueError: the instance is a batch, or a node or drone is no whole number; with `strict`, the violated
-            constraints.
+        ValueError: the instance is a batch, a task is of no known kind, or a node or drone is no whole number; with
+            `strict`, the violated constraints.
     """
     if np.ndim(instance.exists) != 1:
         raise ValueError(f"exists has shape {np.shape(instance.exists)}; give one instance of the batch at a time")
     check = _Check(instance)
     for number, (kind, node, drone) in enumerate(tasks):
         place = f"tasks[{number}]"
+        if kind not in TASKS:
+            raise ValueError(f"{place}.kind is {shown(kind)}; it must be one of {', '.join(TASKS)}")
         numbered = None if drone is None else node_of(drone, f"{place}.drone")
         check.follow(Task(kind, node_of(node, f"{place}.node"), numbered))
     check.close()

@@ -80,6 +80,8 @@ class Board(struct.PyTreeNode):
 
 SCHEMA: arrays.Schema = {field.name: field.metadata["array"] for field in dataclasses.fields(Board)}
 
+REQUIRED = ("outline", "size", "pin_component", "pin_offset", "pin_net", "power_rail")
+
 
 def make_board(
     outline: ArrayLike,
@@ -104,7 +106,7 @@ def make_board(
     Raises:
         ValueError: what is wrong, at which component, pin or net, and the remedy; see `check`.
     """
-    given = {name: value for name, value in locals().items() if value is not None}
+    given = {name: value for name, value in locals().items() if value is not None or name in REQUIRED}
     numbers = arrays.number_arrays(given, "a board")
     parts, outline = np.size(numbers["size"]) // 2, numbers["outline"]
     defaults = dict.fromkeys(("orientation", "side", "fixed"), np.zeros(parts)) | {

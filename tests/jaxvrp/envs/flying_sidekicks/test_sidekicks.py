@@ -119,6 +119,12 @@ def test_the_report_names_what_is_broken(name):
         flights_report(line(), tasks, strict=True)
 
 
+def test_a_task_of_no_known_kind_is_one_line():
+    says = r"^tasks\[1\]\.kind is 'fly'; it must be one of drive, serve, launch, recover$"
+    with pytest.raises(ValueError, match=says):
+        flights_report(line(), [PLAN[0], Task("fly", 3, 1)])
+
+
 def test_limits_of_flights():
     assert flights_report(line(no_fly=[[0, 1, 0, 0], [0, 0, 0, 0]]), PLAN).violations["no_fly"].first_node == 1
     # Drone 1 takes 7, and hovers for 1.
@@ -140,6 +146,7 @@ def test_instances_are_checked(tmp_path):
         ({"endurance": [np.nan, 1.0]}, "endurance holds nan"),
         ({"truck_time": WAYS + 1}, "truck_time from node 0 to itself"),
         ({"service": [1.0, 0.0, 0.0, 0.0]}, "service of the depot"),
+        ({"truck_time": None}, "an instance needs arrays of numbers: truck_time holds object"),
         ({"launch_time": [1.0, 2.0, 3.0]}, r"launch_time has shape \(3,\); it needs \(2,\)"),
     ):
         with pytest.raises(ValueError, match=message):

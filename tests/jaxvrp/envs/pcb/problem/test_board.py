@@ -82,6 +82,7 @@ REFUSED = {
     "no components": ({"size": [], "position": [], "orientation": [], "fixed": []}, "a board without components"),
     "letters": ({"size": [["a", "b"]] * 3}, "a board needs arrays of numbers"),
     "ragged": ({"size": [[1, 2], [1], [1, 2]]}, "a board needs arrays of numbers"),
+    "nothing": ({"size": None}, "a board needs arrays of numbers: size holds object"),
 }
 
 
