@@ -113,8 +113,7 @@ def refuse_dotted_paths(env: Any, place: object, remedy: str, *, trust: bool, na
         value = env.get(key) if isinstance(env, Mapping) else None
         if not trust and isinstance(value, str) and ":" in value and value not in named:
             raise UserError(
-                f"{place}: env.{key} is {shown(value)}, which would be imported and run; if you trust that folder, "
-                f"add {remedy}"
+                f"{place}: env.{key} is {shown(value)}, which would be imported and run; if you trust it, add {remedy}"
             )
 
 

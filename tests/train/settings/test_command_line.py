@@ -327,7 +327,7 @@ def test_what_a_run_folder_names_by_a_dotted_path_is_not_imported(content, main,
     says = (
         r"config\.yaml: env\.(name|scenario) is '(subprocess|foreign_module):\w+', which would be imported and run; if "
     )
-    assert re.match(f"{says}you trust that folder, add --trust$", mistake(words, main))
+    assert re.match(f"{says}you trust it, add --trust$", mistake(words, main))
 
 
 @pytest.mark.parametrize("words", ["--run . --env.scenario foreign_module:Other", "--run . --env.name darp"])
