@@ -98,9 +98,11 @@ class SidekickProblems(Problems[Instance]):
         same_node = np.eye(problem.num_nodes, dtype=bool)
         out, back = (np.where(same_node, np.inf, drain) for drain in (problem.drain_out, problem.drain_back))
         least = out.min(axis=1) + back.min(axis=2)  # to each node from any, and from it to any
-        allowed = np.flatnonzero((problem.exists & ~np.asarray(problem.no_fly).all(axis=0))[1:]) + 1
-        needs = least[np.argmax(problem.endurance)][allowed]
-        return Inspection(warnings=tuple(out_of_reach("endurance", float(np.max(problem.endurance)), needs)))
+        may = problem.exists & ~np.asarray(problem.no_fly) & (np.arange(problem.num_nodes) > 0)
+        # Of the drone that is nearest to reaching a customer.
+        drone = np.where(may, least - problem.endurance[:, None], np.inf).min(axis=1).argmin()
+        needs = least[drone, may[drone]]
+        return Inspection(warnings=tuple(out_of_reach("endurance", float(problem.endurance[drone]), needs)))
 
     def plan(self, problem: Instance, episode: Episode) -> dict[str, Any]:
         """The plan of an episode, a JSON object; its keys are described in `docs/solve.md`.

@@ -153,6 +153,20 @@ def test_instances_are_checked(tmp_path):
             line(**changes)
 
 
+def test_no_customer_is_out_of_reach_while_a_drone_can_serve_one():
+    env = jaxvrp.make("flying_sidekicks", num_nodes=4, num_drones=2)
+
+    def warnings(**changes):
+        return PROBLEMS.inspect(line(**changes), env).warnings
+
+    # To customer 2 at 6 from 4 and back: the first drone takes 2 + 1 + 2, the second 1 + 3 + 1.
+    assert warnings(endurance=[0.5, 5.5]) == warnings(endurance=[4.9, np.inf]) == ()
+    assert warnings(endurance=[9.0, 5.5], drone_time=np.stack([9 * WAYS, WAYS / 2])) == ()
+    assert warnings(endurance=[20.0, 4.0], no_fly=[[0, 1, 1, 1], [0, 0, 0, 0]]) == (
+        "endurance: no customer is within 4, the nearest needs 5; give it in the units of the file",
+    )
+
+
 GENERATE = """
 import sys, jax, jaxvrp
 from jaxvrp.envs.flying_sidekicks import save
