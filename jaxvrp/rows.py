@@ -142,9 +142,7 @@ def _put_in_turn(table: jax.Array, index: jax.Array, values: jax.Array) -> jax.A
     numbers = values.ravel()
 
     def put(turn: jax.Array, table: jax.Array) -> jax.Array:
-        return jax.lax.dynamic_update_slice_in_dim(
-            table, jax.lax.dynamic_slice_in_dim(numbers, turn, 1), place[turn], 0
-        )
+        return jax.lax.dynamic_update_index_in_dim(table, numbers[turn], place[turn], 0)
 
     with_nowhere = jnp.concatenate([table.ravel(), jnp.zeros(columns, table.dtype)])
     return jax.lax.fori_loop(0, numbers.size, put, with_nowhere)[: table.size].reshape(table.shape)

@@ -147,12 +147,11 @@ class DrivenDay:
 
 def driven_day(env: Dispatch, states: State | PlannedDay) -> DrivenDay:
     """The day of the states `[L]` of one episode, up to its end."""
-    is_planned = isinstance(states, PlannedDay)
-    stops = states.stops if isinstance(states, PlannedDay) else tuple(stops_of(env, states))
-    states = states.states if isinstance(states, PlannedDay) else states
+    planned, states = (states, states.states) if isinstance(states, PlannedDay) else (None, states)
     instance = jax.tree.map(lambda leaf: np.asarray(leaf[0]), states.prepared.instance)
     # A day is planned ahead with mean times.
-    report = solution_report(instance, list(stops), factors=None if is_planned else leg_factors(env, instance))
+    stops, factors = (planned.stops, None) if planned else (tuple(stops_of(env, states)), leg_factors(env, instance))
+    report = solution_report(instance, list(stops), factors=factors)
     vehicles = tuple(np.flatnonzero(instance.capacity).tolist())
     place, tracks = np.asarray(states.plans.place, float), {}
     # Along streets, also who is on the way to a zone is free at a place.
@@ -161,7 +160,7 @@ def driven_day(env: Dispatch, states: State | PlannedDay) -> DrivenDay:
 
     def waits(v: int) -> Course:
         times = states.plans.free[:, v] if on_streets else states.now
-        spots = (Spot(here[:2], int(here[2]) if on_streets else -1) for here in place[..., v])
+        spots = (Spot(here[:2], int(here[2])) if on_streets else Spot(here) for here in place[..., v])
         known = zip(times, spots, found[:, v], strict=True)
         return [(float(time), spot) for time, spot, is_known in known if is_known]
 
