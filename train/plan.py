@@ -50,6 +50,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(escaped(figure))
     show_warnings(inspection, problem.assumed)
     if args.check:
+        if not inspection.warnings:
+            print("nothing looks wrong")
         return
     solution = solve.watched(problem, seconds=args.seconds, method=chosen(problem, None), seed=0)
     write_all([Output("--out", path, solution.write) for path in out], report(solution))

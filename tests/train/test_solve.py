@@ -331,6 +331,16 @@ def test_the_command_plan_checks_solves_and_writes_one_page(tmp_path, monkeypatc
     assert [path.name for path in tmp_path.iterdir()] == ["day.html"]
 
 
+def test_the_command_plan_says_when_nothing_looks_wrong(tmp_path, capsys):
+    """Also of problems without figures; what looks wrong is said in its place."""
+    for name, lines in (("sound", NUMBERS), ("far", NUMBERS.replace("1 1 1", "1 900 900"))):
+        path = tmp_path / f"{name}.txt"
+        path.write_text(f"1 1 480 3 30\n{lines}")
+        plan.main([str(path), "--check"])
+    printed = capsys.readouterr()
+    assert printed.out == "nothing looks wrong\n" and "warning" in printed.err
+
+
 class Stream(io.StringIO):
     """What is written, and how often."""
 
