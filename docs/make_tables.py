@@ -6,12 +6,12 @@ python docs/make_tables.py --check    # changes no file; exit status 1 if a page
 A table is named by the comment above it: `<!-- keys: package.module:Class -->` has the fields that a class of
 configurations adds to those that it derives from, `<!-- parameters: NAME -->` the keywords of an environment's factory,
 `<!-- parameters: NAME beyond BASE -->` those that the environment BASE does not have with the same default and range.
-`<!-- entities: NAME KIND -->` has the features of a kind of entities of an environment;
-with `context of ROLE` as the kind, those of a role's context. Of these
-the columns that are named here are written; what a page has in further ones stays. `<!-- results: FILE -->` has what is
-in a file of `benchmarks/results`; `<!-- results: FILE, batch 4096 -->` those rows of it alone, and
-`<!-- results: FILE; rows: policy | random -->` those that begin so. `<!-- records: SET -->` has the players of all
-records on a frozen set in `benchmarks/results/records`.
+`<!-- entities: NAME KIND -->` has the features of a kind of entities of an environment; with `context of ROLE` as the
+kind, those of a role's context; with `beyond BASE` those that BASE does not have alike. Of these the columns that are
+named here are written; what a page has in further ones stays. `<!-- results: FILE -->` has what is in a file of
+`benchmarks/results`; `<!-- results: FILE, batch 4096 -->` those rows of it alone, and `<!-- results: FILE; rows: policy
+| random -->` those that begin so. `<!-- records: SET -->` has the players of all records on a frozen set in
+`benchmarks/results/records`.
 
 A figure in a text has its name, one of `FIGURES`, right before it: `<!--vrpd_tw.policy-->234.4`. It comes from one
 record, on whatever pages it stands.
@@ -192,6 +192,12 @@ def _keywords(env: str) -> Iterator[Row]:
 
 
 def _features(name: str) -> Iterator[Row]:
+    kind, _, base = name.partition(" beyond ")
+    shown_there = list(_features_of(f"{base} {kind.partition(' ')[2]}")) if base else []
+    yield from (row for row in _features_of(kind) if row not in shown_there)
+
+
+def _features_of(name: str) -> Iterator[Row]:
     env_name, _, part = name.partition(" ")
     env = seen_as(jaxvrp.make(env_name), "entities")
     kinds = {kind.name: kind for kind in env.entity_kinds}
