@@ -9,5 +9,6 @@ class NotebookStill:
     """A mixin for classes of states: notebooks show the drawing that the toolbox of their environment makes."""
 
     def _repr_html_(self) -> str | None:
-        still = registry.toolbox_of(self).still
-        return None if still is None else still(self)
+        draw = registry.toolbox_of(self).still
+        still = None if draw is None else draw(self)
+        return None if still is None else still.html()

@@ -18,6 +18,7 @@ from jaxvrp.players import Players, Searched
 from jaxvrp.problems import Problems
 
 if TYPE_CHECKING:
+    from jaxvrp.show.drawing.stills import Still
     from jaxvrp.story import Story
 
 __all__ = ["Searched", "Toolbox", "View"]
@@ -55,10 +56,11 @@ class Toolbox(Card, Players):
             of `problems`.
         view: what shows episodes where a story does not fit.
         problems: how problems are read from files, and plans written.
-        still: `state -> SVG` or None, how a state shows itself in a notebook.
+        still: `state -> Still`, or None if there is nothing to draw: how a state shows itself in a notebook, and in
+            `render` of adapters; see `jaxvrp.show.drawing.stills`.
     """
 
     story: Callable[[Episode, Any], Story] | None = None
     view: View | None = None
     problems: Problems[Any] | None = None
-    still: Callable[[Any], str | None] | None = None
+    still: Callable[[Any], Still | None] | None = None

@@ -96,6 +96,7 @@ TOOLBOX = '''
     from jaxvrp import Headline, Problems, Toolbox, View
     from jaxvrp.show.common import as_json, common_entries
     from jaxvrp.show.drawing.paper import new_paper
+    from jaxvrp.show.drawing.stills import Still
     from jaxvrp.io.schema import list_of, number, object_with
 
 
@@ -128,6 +129,12 @@ TOOLBOX = '''
         object_with(steps=list_of(object_with(places=list_of(number))))(episode, "")
 
 
+    def draw_state(state):
+        still = Still(np.array([[0, 0], [1, 1]]))
+        still.caption = f"beads at {np.asarray(state.place).tolist()}"
+        return still
+
+
     class AbacusProblems(Problems):
         def read(self, path, **given):
             return [np.array(goal, np.int32) for goal in json.loads(Path(path).read_text())]
@@ -143,7 +150,7 @@ TOOLBOX = '''
         baselines={"push": PushActor},
         headlines=(Headline("counted", "beads counted", mean_name="counted_share", curve="counted", progress="beads"),),
         view=View(export, check, Path(__file__).with_name("view.js"), draw),
-        still=lambda state: f"<svg><!-- {np.asarray(state.place).tolist()} --></svg>",
+        still=draw_state,
         evaluation={"max_steps": 12},
         problems=AbacusProblems(),
     )
@@ -193,7 +200,7 @@ def test_its_toolbox_is_found_from_the_environment_and_from_its_states(package):
     assert list(registry.players_of(env).baselines) == ["push"]
     assert "abacus" in jaxvrp.registered()
     state, _ = jax.jit(env.reset)(jax.random.key(0))
-    assert state._repr_html_() == "<svg><!-- [0, 0] --></svg>"
+    assert state._repr_html_().endswith("<figcaption>beads at [0, 0]</figcaption></figure>")
     assert registry.toolbox_of(jaxvrp.make("darp")) is not registry.toolbox_of(env)
 
 

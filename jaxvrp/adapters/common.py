@@ -12,7 +12,6 @@ import numpy as np
 from jaxvrp.environment import Environment, Instance, State
 from jaxvrp.io.messages import installing, shown
 from jaxvrp.registry import toolbox_of
-from jaxvrp.show.drawing.stills import to_pixels
 
 INSTANCE = "instance"
 """The option of `reset` that gives a problem of the caller's own."""
@@ -116,7 +115,7 @@ def draw_frame(env: Environment, state: State) -> np.ndarray:
     still = toolbox_of(env).still
     drawn = None if still is None else still(state)
     assert drawn is not None, "`check_render_mode` has looked for a `still`, and states of a host are arrays"
-    return to_pixels(drawn)
+    return drawn.pixels()
 
 
 def fill(rows: jax.Array, size: int) -> jax.Array:

@@ -233,7 +233,7 @@ def test_pictures_and_replays_of_an_episode_leave_out_who_does_not_exist(base):
     assert {len(row) for step in shown["steps"] for row in step["mask"]["drone"]} == {len(shown["actions"]["drone"])}
     assert course_of(from_states(base, states.base)).num_customers == 1
     last = jax.tree.map(lambda leaf: leaf[-1], states.base)
-    assert " of 1 customers served" in registry.toolbox_of(base).still(last)
+    assert " of 1 customers served" in registry.toolbox_of(base).still(last).caption
 
 
 def test_sizes_that_come_in_pairs():

@@ -14,6 +14,7 @@ from jaxvrp.envs.dispatch.routes import plans as plans_module
 from jaxvrp.envs.dispatch.routes.insertion import Offers, insert, offers
 from jaxvrp.envs.dispatch.routes.noise import Lateness
 from jaxvrp.envs.dispatch.routes.plans import Begun, Plans, Prepared, Request, Span, distance, ends_of
+from jaxvrp.notebook import NotebookStill
 from jaxvrp.rows import columns_at
 
 
@@ -31,7 +32,7 @@ class Totals(struct.PyTreeNode):
     invalid_actions: jax.Array
 
 
-class State(struct.PyTreeNode):
+class State(NotebookStill, struct.PyTreeNode):
     """A day at the arrival of a request, before it is decided on.
 
     `waiting` has places as of `located`; it is None unless vehicles drive to zones along streets.

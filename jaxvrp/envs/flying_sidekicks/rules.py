@@ -19,7 +19,6 @@ from flax import struct
 from jaxvrp import fields
 from jaxvrp.actions import lowest_true
 from jaxvrp.envs.flying_sidekicks.instance import LATENESS, Instance
-from jaxvrp.notebook import NotebookStill
 from jaxvrp.rows import columns_at, entry_at, rows_at
 
 DRIVE, SERVE, LAUNCH, RECOVER, NOTHING = range(5)
@@ -115,7 +114,7 @@ def perform(instance: Instance, walk: Walk, kind: jax.Array, node: jax.Array, dr
     )
 
 
-class State(NotebookStill, struct.PyTreeNode):
+class State(struct.PyTreeNode):
     """Where an episode stands."""
 
     instance: Instance  # the problem, padded to the environment's size

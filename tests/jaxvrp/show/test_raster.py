@@ -1,10 +1,9 @@
 """Stills as pixels: what is where, in which colour."""
 
 import numpy as np
-import pytest
 
 from jaxvrp.show.drawing import palette, stills
-from jaxvrp.show.drawing.stills import SCALE, to_pixels
+from jaxvrp.show.drawing.stills import SCALE
 
 
 def colours(frame, box):
@@ -26,7 +25,8 @@ def test_marks_lie_where_the_still_has_them():
     still.mark(np.array([0.0, 1.0]), "up", palette.WAITING, filled=False)
     still.box(np.array([0.5, 0.5]), np.array([0.1, 0.1]), palette.LOST)
     still.text(np.array([1.0, 0.0]), "A & <B>")
-    frame = to_pixels(still.html("step 0: all is & < well"))
+    still.caption = "step 0: all is & < well"
+    frame = still.pixels()
     assert (frame.dtype, frame.shape) == (np.uint8, (2 * 350, 2 * 320, 3))
     # y points up: the first corner is at the bottom left.
     assert colours(frame, (16, 296, 24, 304)) == {rgb(palette.INK)}
@@ -42,13 +42,8 @@ def test_triangles_point_up_and_down():
     def rows(shape):
         still = stills.Still(np.array([[-1.0, -1.0], [1.0, 1.0]]))
         still.mark(np.zeros(2), shape, "#000000", size=20)
-        frame = to_pixels(still.html(""))[2 * 142 : 2 * 178, 2 * 140 : 2 * 180]
+        frame = still.pixels()[2 * 142 : 2 * 178, 2 * 140 : 2 * 180]
         return (frame < 128).all(axis=2).sum(axis=1)
 
     assert (np.diff(rows("up")[:70]) >= 0).all()
     assert np.array_equal(rows("up")[2:-2] > 40, rows("down")[::-1][2:-2] > 40)
-
-
-def test_what_a_still_does_not_draw_is_refused():
-    with pytest.raises(ValueError, match=r"a still has a <ellipse>; frames can be made of line, path, rect, text"):
-        to_pixels("<figure><svg><ellipse/></svg><figcaption/></figure>")

@@ -9,12 +9,9 @@ from jaxvrp.envs.darp.rules import State
 from jaxvrp.show.drawing import palette, stills
 
 
-def draw_state(state: State) -> str | None:
-    """A map and a line of words; of a batch, its first state; None if there is nothing to draw (traced values)."""
-    found = stills.first_state(state, state.step)
-    if found is None:
-        return None
-    state, note = found
+@stills.of_first
+def draw_state(state: State) -> stills.Still:
+    """A map and a line of words."""
     locs, visited = state.instance.locs, state.visited
     nodes = np.flatnonzero(state.instance.demand).tolist()
     still = stills.Still(locs[[0, *nodes]])
@@ -30,4 +27,5 @@ def draw_state(state: State) -> str | None:
     still.mark(locs[state.current_node], "circle", colour, filled=False, size=11)
     where = f"vehicle {state.current_agent} at {name_of(int(state.current_node))}, {state.current_load} on board"
     served = f"{int(visited[nodes[1::2]].sum())} of {len(nodes) // 2} requests served"
-    return still.html(f"step {state.step}, time {state.current_time:.4g}: {where}; {served}" + note)
+    still.caption = f"step {state.step}, time {state.current_time:.4g}: {where}; {served}"
+    return still

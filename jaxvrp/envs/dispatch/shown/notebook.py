@@ -9,14 +9,11 @@ from jaxvrp.envs.dispatch.rules import State
 from jaxvrp.show.drawing import palette, stills
 
 
-def draw_state(state: State) -> str | None:
-    """A map and a line of words; of a batch, its first state; None if there is nothing to draw (traced values)."""
-    found = stills.first_state(state, state.step)
-    if found is None:
-        return None
-    state, note = found
+@stills.of_first
+def draw_state(state: State) -> stills.Still:
+    """A map and a line of words."""
     instance, plans = state.prepared.instance, state.plans
-    still = stills.Still(np.asarray(instance.area))
+    still = stills.Still(instance.area)
     if instance.depot is not None:
         still.mark(instance.depot, "square", stills.INK, size=7)
     for v in np.flatnonzero(instance.capacity).tolist():
@@ -34,4 +31,5 @@ def draw_state(state: State) -> str | None:
             still.mark(instance.pickup[request], "up", palette.ORANGE, size=7)
         still.mark(instance.dropoff[request], "down", palette.ORANGE, size=7)
         words += f"; request {request}: {int(state.offers.feasible.sum())} vehicles can take it"
-    return still.html(f"time {state.now:.1f} min: {words}{note}")
+    still.caption = f"time {state.now:.1f} min: {words}"
+    return still

@@ -10,12 +10,9 @@ from jaxvrp.envs.pcb.rules import State
 from jaxvrp.show.drawing import palette, stills
 
 
-def draw_state(state: State) -> str | None:
-    """The board and a line of words; of a batch, its first state; None if there is nothing to draw (traced values)."""
-    found = stills.first_state(state.replace(instance=state.instance.replace(key=None)), state.time)
-    if found is None:
-        return None
-    state, note = found
+@stills.of_first
+def draw_state(state: State) -> stills.Still:
+    """The board and a line of words."""
     parts = np.flatnonzero(state.instance.board.exists)
     position, orientation, overlap = (np.asarray(v)[parts] for v in (state.position, state.orientation, state.overlap))
     shown = Placement(trim(state.instance.board), (), position, orientation, float(state.board_hpwl), overlap)
@@ -29,4 +26,5 @@ def draw_state(state: State) -> str | None:
         picture.box(place[row], half[row], palette.LOST if shown.wrong[row] else still_colour)
         picture.text(place[row], part)
     verdict = shown.verdict.removeprefix("not legal: ")
-    return picture.html(f"step {state.time}: HPWL {state.board_hpwl:.4g} mm, {verdict}{note}")
+    picture.caption = f"step {state.time}: HPWL {state.board_hpwl:.4g} mm, {verdict}"
+    return picture

@@ -12,15 +12,9 @@ from jaxvrp.envs.truck_and_drone.ways import name_of
 from jaxvrp.show.drawing import palette, stills
 
 
-def draw_state(state: State, words_of: Callable[[Any], str] = lambda state: "") -> str | None:
-    """A map and a line of words, those of `words_of` the state before the truck's; None for traced values.
-
-    Of a batch, its first state.
-    """
-    found = stills.first_state(state, state.step)
-    if found is None:
-        return None
-    state, note = found
+@stills.of_first
+def draw_state(state: State, words_of: Callable[[Any], str] = lambda state: "") -> stills.Still:
+    """A map and a line of words, those of `words_of` the state before the truck's."""
     locs, nodes = state.instance.locs, np.flatnonzero(state.instance.exists).tolist()
     still = stills.Still(locs[nodes])
     still.mark(locs[0], "square", stills.INK, size=7)
@@ -37,4 +31,5 @@ def draw_state(state: State, words_of: Callable[[Any], str] = lambda state: "") 
     drone = f"drone away to {name_of(int(state.drone_customer))}" if state.is_away else "drone on board"
     clock = float(state.clock + state.truck_elapsed)
     where = f"{words_of(state)}{truck}, {drone}"
-    return still.html(f"step {state.step}, time {clock:.4g}: {where}; {served} of {customers} customers served{note}")
+    still.caption = f"step {state.step}, time {clock:.4g}: {where}; {served} of {customers} customers served"
+    return still

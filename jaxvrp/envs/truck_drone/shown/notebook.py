@@ -8,12 +8,9 @@ from jaxvrp.envs.truck_drone.world import CRASHED, ONBOARD, STATUS_NAMES, World,
 from jaxvrp.show.drawing import palette, stills
 
 
-def draw_state(world: World) -> str | None:
-    """A map and a line of words; of a batch, its first world; None if there is nothing to draw (traced values)."""
-    first = stills.first_state(world, world.step)
-    if first is None:
-        return None
-    world, note = first
+@stills.of_first
+def draw_state(world: World) -> stills.Still:
+    """A map and a line of words."""
     instance, drones = world.instance, world.drones
     # Customers that only fill up the size come last.
     count = world.customers.served.size if instance.exists is None else int(instance.exists.sum())
@@ -35,4 +32,5 @@ def draw_state(world: World) -> str | None:
         still.mark(drones.position[drone], "circle", colour, size=5)
         still.text(drones.position[drone], f"{drone}: {drones.battery[drone]:.0%}", up=10)
     states = ", ".join(f"drone {i} {STATUS_NAMES[status]}" for i, status in enumerate(drones.status))
-    return still.html(f"step {world.step}: {served.sum()} of {count} customers served; {states}{note}")
+    still.caption = f"step {world.step}: {served.sum()} of {count} customers served; {states}"
+    return still

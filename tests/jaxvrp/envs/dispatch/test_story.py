@@ -13,7 +13,6 @@ from jaxvrp.envs.dispatch.driven_day import driven_day, driven_stops
 from jaxvrp.envs.dispatch.shown.notebook import draw_state
 from jaxvrp.envs.dispatch.shown.story import LANES, story_of
 from jaxvrp.episodes import follow, from_states, whole
-from jaxvrp.show.drawing.stills import to_pixels
 from jaxvrp.story import held
 from tests.jaxvrp.envs.dispatch.small_days import COUNT, DAYS, ENVS, padded, play
 
@@ -148,9 +147,11 @@ def test_states_of_no_episode_are_refused(days):
 
 def test_a_state_shows_itself(days):
     states = days[1][0].states
-    still = draw_state(jax.tree.map(lambda leaf: leaf[2], states))
-    assert "request 2:" in still and "vehicles can take it" in still
+    state = jax.tree.map(lambda leaf: leaf[2], states)
+    still = draw_state(state)
+    assert "request 2:" in still.caption and "vehicles can take it" in still.caption
     over = draw_state(jax.tree.map(lambda leaf: leaf[-1], states))
-    assert "requests accepted" in over and "can take it" not in over
-    assert to_pixels(still).shape == (700, 640, 3)
+    assert "requests accepted" in over.caption and "can take it" not in over.caption
+    assert still.pixels().shape == (700, 640, 3)
+    assert state._repr_html_() == still.html()
     assert jax.eval_shape(draw_state, jax.tree.map(lambda leaf: leaf[0], states)) is None

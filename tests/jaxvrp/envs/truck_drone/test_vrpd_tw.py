@@ -465,4 +465,4 @@ def test_a_story_tells_windows_waits_packages_and_news(waited):
 def test_a_still_of_a_state_hides_who_is_not_known(waited):
     still = toolbox_of(make()).still
     first, last = (jax.tree.map(lambda leaf, at=at: leaf[at], waited[0]) for at in (0, -1))
-    assert (">1</text>" in still(first), ">1</text>" in still(last)) == (False, True)
+    assert (">1</text>" in still(first).html(), ">1</text>" in still(last).html()) == (False, True)

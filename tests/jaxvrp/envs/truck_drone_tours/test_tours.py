@@ -230,9 +230,8 @@ def test_the_story_has_a_colour_for_each_tandem(instance, episode, tmp_path):
     assert turns[2][0][1] == 0.0 and turns[0][-1][1] == story.clocks[5]
     show.save(from_states(env, states), tmp_path / "plan.svg")
     assert (tmp_path / "plan.svg").stat().st_size > 1000
-    assert "3 tandems left, truck at depot, drone away to customer 4" in TOOLBOX.still(
-        jax.tree.map(lambda leaf: leaf[9], states)
-    )
+    still = TOOLBOX.still(jax.tree.map(lambda leaf: leaf[9], states))
+    assert "3 tandems left, truck at depot, drone away to customer 4" in still.caption
 
 
 def test_a_replay_has_the_tours(episode):

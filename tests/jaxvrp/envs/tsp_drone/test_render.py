@@ -108,7 +108,8 @@ def test_episodes_are_the_plans_that_were_played(episode, instance):
     with pytest.raises(ValueError, match=r"what ended has the shape \(\); it needs \[T\+1\]"):
         operations_of(jax.tree.map(lambda leaf: leaf[0], states))
     still = draw_state(jax.tree.map(lambda leaf: leaf[1], states))
-    assert "truck at depot, drone away to customer 1; 1 of 4 customers served" in still and still.count("<text") == 4
+    assert "truck at depot, drone away to customer 1; 1 of 4 customers served" in still.caption
+    assert still.html().count("<text") == 4
 
 
 @pytest.mark.slow
