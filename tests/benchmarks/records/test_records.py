@@ -142,19 +142,20 @@ FAULTS = {
     "has 31 plans for the 32": lambda record: record["plans"].pop(),
     "there is no set darp_9": lambda record: record["set"].update(name="darp_9"),
     "figures: 'won' is no figure": lambda record: record["figures"].update(won=1.0),
-    "is no record: record.format": lambda record: record.update(format="other"),
+    "is no record: its format is": lambda record: record.update(format="other"),
     "plan 5 is not feasible: plan": lambda record: record["plans"].__setitem__(5, {}),
-    "is no record: record.plans": lambda record: record.update(plans=3),
+    "is damaged: TypeError: object of type 'int' has no len": lambda record: record.update(plans=3),
 }
 
 
 @pytest.mark.parametrize(("message", "fault"), FAULTS.items(), ids=FAULTS)
-def test_a_record_that_is_wrong_is_refused_in_one_line(record, message, fault):
+def test_a_record_that_is_wrong_is_refused_in_one_line(record, message, fault, tmp_path):
     sound = copy.deepcopy(record)
     fault(record)
     assert record != sound
+    (tmp_path / "record.json").write_text(json.dumps(record))
     with pytest.raises(UserError, match=message):
-        check.check(record, "record.json")
+        check.main([str(tmp_path / "record.json")])
 
 
 def test_a_file_that_is_no_json_is_refused(tmp_path):
