@@ -115,15 +115,15 @@ class _Marks:
         looks = dict.fromkeys(itertools.chain.from_iterable(route_map.marks(time) for time in moments))
         self.marks = {mark: route_map.draw_marks(mark, []) for mark in looks}
         self.names = route_map.draw_names(end_of(story))
-        self.artists = [self.halo, *self.marks.values(), *(text for text, _ in self.names)]
+        self.artists = [self.halo, *self.marks.values(), *(name.text for name in self.names)]
 
     def show(self, time: float) -> None:
         """As it is at a time."""
         found = self.map.marks(time)
         for mark, artist in self.marks.items():
             artist.set_data(*np.reshape(found.get(mark, []), (-1, 2)).T)
-        for text, place in self.names:
-            self.map.show_name(text, place, time)
+        for name in self.names:
+            self.map.show_name(name, time)
         first, size = self.map.story.span[0], self.map.size
         is_open = [place for place in self.waiting if standing_at(place, time).name == "open"]
         ends = np.array([place.deadline for place in is_open], float)

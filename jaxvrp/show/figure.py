@@ -93,10 +93,10 @@ def _chart_of(story: Story, chart: int | str) -> Chart:
     raise ValueError(f"there is no chart {chart!r}; this episode has {names}, by number from 0")
 
 
-def lay_out(story: Story, *, dpi: float = DPI, width: float | None = None, fig: Any = None) -> StoryFigure:
+def lay_out(story: Story, *, width: float | None = None, fig: Any = None) -> StoryFigure:
     """The figure without marks, ways and names on its map; it grows with the story.
 
-    For screens, `width` is given in pixels instead of `dpi`, and the figure grows less.
+    For screens, `width` is given in pixels, and the figure grows less.
     """
     has_map = bool(story.places or story.area or any(vehicle.track for vehicle in story.vehicles))
     named = sum(bool(place.standings and place.label) for place in story.places)
@@ -106,7 +106,7 @@ def lay_out(story: Story, *, dpi: float = DPI, width: float | None = None, fig: 
     heights, below = _heights(story, shown, tall)
     up = HEAD + max(tall, float((heights + below).sum()))
     across = max(side + (CHART + 1.65 if story.charts else 0.4), 5.0)
-    page = paper.new_paper(across, up, width / across if width else dpi, fig)
+    page = paper.new_paper(across, up, width / across if width else DPI, fig)
     headline, route_map = _write_head(page, story), None
     if has_map:
         route_map = RouteMap(story, page.axes(0.2, up - HEAD - side, side, side))

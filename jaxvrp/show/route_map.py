@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -62,6 +62,15 @@ def requests_of(story: Story, end: str) -> list[Place]:
     """A place for each request: its `end`, "pickup" or "drop-off", where it has that, else its only place."""
     changing = [place for place in story.places if place.standings]
     return [place for place in changing if place.kind == end] or changing
+
+
+class Name(NamedTuple):
+    """A text at a place: the number inside, or words beside it, which may say who served it when."""
+
+    text: Any
+    place: Place
+    is_number: bool = False
+    says_service: bool = False
 
 
 class RouteMap:
@@ -159,18 +168,20 @@ class RouteMap:
 
     # --- names ------------------------------------------------------------------------------------------------------
 
-    def draw_names(self, time: float) -> list[tuple[Any, Place]]:
+    def draw_names(self, time: float) -> list[Name]:
         """Texts at the places, as at a time: numbers inside; beside, who served when where no colour tells it."""
         changing = [place for place in self.story.places if place.standings]
-        texts = [(self._number(place), place) for place in changing if self._is_inside(place)]
+        names = [Name(self._number(place), place, is_number=True) for place in changing if self._is_inside(place)]
         beside = [(place, words) for place in changing if (words := self._beside(place, time))]
         if self.font and beside:
             look = {**centred(self.font, INK), "path_effects": outline(2.0), "zorder": 8}
             spots = self._spots([place for place, _ in beside], [words for _, words in beside])
-            texts += [(self.axes.text(*spot, words, **look), p) for (p, words), spot in zip(beside, spots, strict=True)]
-        for text, place in texts:
-            self.show_name(text, place, time)
-        return texts
+            for (place, words), spot in zip(beside, spots, strict=True):
+                text = self.axes.text(*spot, words, **look)
+                names.append(Name(text, place, says_service=words != place.label))
+        for name in names:
+            self.show_name(name, time)
+        return names
 
     def _spots(self, places: list[Place], words: list[str]) -> np.ndarray:
         """Where names stand, `f64[P, 2]`: beside their places, so that they cover little."""
@@ -185,12 +196,12 @@ class RouteMap:
         )
         return spots + self.centre
 
-    def show_name(self, text: Any, place: Place, time: float) -> None:
+    def show_name(self, name: Name, time: float) -> None:
         """Let a text look as its place does at a time."""
-        standing = standing_at(place, time)
+        text, standing = name.text, standing_at(name.place, time)
         is_served, is_lost = standing.name in ("served", "late"), standing.name == "lost"
-        text.set_visible(standing.name != "hidden" and (is_served or "@" not in text.get_text()))
-        if self._is_inside(place) and text.get_text() == place.label:
+        text.set_visible(standing.name != "hidden" and (is_served or not name.says_service))
+        if name.is_number:
             text.set_color("white" if is_served else LOST if is_lost else INK)
         else:
             colour = self.looks.colour(standing.vehicle) if is_served and not self.story.by_vehicle else INK

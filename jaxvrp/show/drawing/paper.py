@@ -65,7 +65,7 @@ def new_paper(width: float, height: float, dpi: float, fig: Any = None) -> Paper
     return Paper(new_figure(width, height, dpi) if fig is None else fig, width, height)
 
 
-def axes_of(ax: Any, width: float, height: float, dpi: float, margins: tuple[float, float] = (0.15, 0.15)) -> Any:
+def axes_of(ax: Any, width: float, height: float, dpi: float, margins: tuple[float, float]) -> Any:
     """`ax`, or the only axes of a new figure; inches, `margins` left and below the axes for ticks and a legend."""
     if ax is not None:
         return ax
@@ -89,23 +89,23 @@ def inches_square(axes: Any) -> float:
     return float(min(extent.width, extent.height) / axes.figure.dpi)
 
 
-def scale_bar(axes: Any, unit: str, length: float = 1.0, *, zorder: float = 1.9) -> Any:
+def scale_bar(axes: Any, unit: str, *, zorder: float = 1.9) -> Any:
     """The line of a bar in the lower right corner of a map, of a round length: 1, 2 or 5 times a power of ten.
 
-    The limits of the axes are set, and both directions have the same scale. `length` is that of one data unit, in
-    `unit`. `zorder` is low by default, because the content of the map matters more.
+    The limits of the axes are set, in `unit`, and both directions have the same scale. `zorder` is low by default,
+    because the content of the map matters more.
     """
     left, right = sorted(axes.get_xlim())
     bottom, top = axes.get_ylim()
-    most = SCALE_BAR * (right - left) * length
+    most = SCALE_BAR * (right - left)
     power = 10.0 ** math.floor(math.log10(most))
     whole = max(step * power for step in (1, 2, 5) if step == 1 or step * power <= most)
     end, rise = right - 0.045 * (right - left), bottom + 0.045 * (top - bottom)
     half_tick = 0.008 * (top - bottom)
-    x, y = [end - whole / length] * 3 + [end] * 3, [-half_tick, half_tick, 0, 0, half_tick, -half_tick]
+    x, y = [end - whole] * 3 + [end] * 3, [-half_tick, half_tick, 0, 0, half_tick, -half_tick]
     look = {"color": EDGE, "linewidth": 1.2, "solid_joinstyle": "miter", "zorder": zorder, "path_effects": outline()}
     (bar,) = axes.plot(x, [rise + each for each in y], **look)
-    middle = (end - whole / length / 2, rise + 1.5 * half_tick)
+    middle = (end - whole / 2, rise + 1.5 * half_tick)
     words = {"ha": "center", "va": "bottom", "fontsize": 7.5, "color": EDGE}
     axes.text(*middle, f"{whole:g} {unit}", **words, zorder=zorder, path_effects=outline())
     return bar

@@ -323,11 +323,22 @@ def test_places_change_when_they_do():
     assert not any(place == (0.9, 0.9) for _, place in shown(2.0)), "not known yet"
     assert ("white", (-0.5, 0.5)) in shown(1.0) and ("white", (-0.5, 0.5)) not in shown(3.0)
     scene.frame(3.0)
-    names = {text.get_text() for text, _ in scene.parts[0].names if text.get_visible()}
-    assert names == {"0", "1", "2"}
+    assert names_of(scene) == {"0", "1", "2"}
     assert len(scene.parts[0].halo.get_offsets()) == 3
     scene.frame(6.0)
-    assert {text.get_text() for text, _ in scene.parts[0].names if text.get_visible()} == {"0", "1", "2", "drone_0 @ 4"}
+    assert names_of(scene) == {"0", "1", "2", "drone_0 @ 4"}
+
+
+def names_of(scene):
+    """What can be read at the places of a map."""
+    return {name.text.get_text() for name in scene.parts[0].names if name.text.get_visible()}
+
+
+def test_a_name_with_an_at_sign_is_a_name():
+    places = [dataclasses.replace(place, label=place.label and f"{place.label}@home") for place in RIDES.places]
+    scene = animation.Scene(dataclasses.replace(RIDES, places=tuple(places)))
+    scene.frame(0.0)
+    assert names_of(scene) == {"1@home", "2@home", "3@home"}
 
 
 def test_vehicles_are_where_they_are_with_parcels_and_aims():
