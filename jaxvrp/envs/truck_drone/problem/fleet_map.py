@@ -238,12 +238,14 @@ class FleetMap:
 
     @functools.cached_property
     def clock(self) -> float:
-        """When the episode begins: at 0, or, on a clock that is far from that, at the first time that a customer names.
+        """When the episode begins: at 0, or, on a clock that is far from that, with the first window of a customer.
 
         See `jaxvrp.io.problems.origin`.
         """
         named = [customer.window[0] for customer in self.customers if customer.window]
-        return float(origin_of([*named, self.horizon], FAR_IN_TIME)) if named else 0.0
+        # A `start` says when 0 is, so that late windows are no reason to begin late.
+        is_unsaid = self.start is None and named
+        return float(origin_of([*named, self.horizon], FAR_IN_TIME)) if is_unsaid else 0.0
 
     @property
     def duration(self) -> float:

@@ -201,6 +201,16 @@ def test_windows_shrink_to_whole_steps():
     np.testing.assert_array_equal(instance.known_from, [2, 2, 2])
 
 
+def test_a_day_with_a_start_begins_with_it():
+    """However late the windows are; without a start, times so far from 0 are of another clock."""
+    late = [{**TOWN["customers"][0], "window": [590, 600]}]
+    town = {**changed("scale", ...), "horizon": 600, "customers": late}
+    begins_late, whole_day = parse_map(town), parse_map({**town, "start": "08:00"})
+    assert (begins_late.clock, begins_late.duration) == (590, 10)
+    assert (whole_day.clock, whole_day.duration, whole_day.whole_scale.time) == (0, 600, 3)
+    assert (whole_day.instance().window_start, whole_day.instance().window_end) == (197, 200)
+
+
 @pytest.mark.parametrize("name", ["market_town", "island"])
 def test_what_is_written_is_read_again(name, tmp_path):
     read = read_map(MAPS / f"{name}.json")
