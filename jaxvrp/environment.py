@@ -239,10 +239,19 @@ class Environment(struct.PyTreeNode, abc.ABC):
         super().__init_subclass__(**kwargs)
         # flax gives every class a `replace` of its own, which checks nothing.
         cls.replace = _replace  # type: ignore[method-assign]
-        optional = ("duration", "is_truncated")
-        written = [name for name in optional if getattr(cls, name) is not getattr(Environment, name)]
-        if written and cls.extras is Environment.extras:
-            raise TypeError(f"{cls.__name__} writes {' and '.join(written)}; say so by `extras = {tuple(written)!r}`")
+        said: Any = () if cls.extras is Environment.extras else cls.extras
+        if isinstance(said, tuple):  # a property is known of an environment only; `check_env` looks at it
+            _require_named(cls, said)
+
+
+def _require_named(cls: type[Environment], said: tuple[str, ...]) -> None:
+    """Refuse a class that writes an optional function where, or after, its `extras` are `said` without it."""
+    place = {name: at for at, kind in reversed([*enumerate(cls.__mro__)]) for name in vars(kind)}
+    optional = [name for name in ("duration", "is_truncated") if place[name] < cls.__mro__.index(Environment)]
+    unsaid = [name for name in optional if name not in said and place[name] <= place["extras"]]
+    if unsaid:
+        named = tuple(name for name in optional if name in (*said, *unsaid))
+        raise TypeError(f"{cls.__name__} writes {' and '.join(unsaid)}; say so by `extras = {named!r}`")
 
 
 Environment.replace = _replace  # type: ignore[method-assign]

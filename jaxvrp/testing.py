@@ -148,6 +148,12 @@ class _Program:
         failed |= _not_fixed(before, after) | _not_static(self.env, before[0], after)
         took_time = (after[1].duration >= 1) & jnp.isfinite(after[1].duration)
         failed["duration: below 1, or not finite"] = ~before[1].done & ~took_time
+        unsaid = {"duration": ~before[1].done & (after[1].duration != 1), "is_truncated": after[1].truncated}
+        failed |= {
+            f"{name}: learners ignore it, since extras do not name it": happened
+            for name, happened in unsaid.items()
+            if name not in self.env.extras
+        }
         return action, after, failed
 
 

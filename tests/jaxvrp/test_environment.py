@@ -216,6 +216,14 @@ def test_what_learners_must_know_is_said_beside_the_function(function):
     type("Cut", (Environment,), functions | {"extras": (function,)})
 
 
+def test_what_is_written_after_extras_is_said_as_well(reach):
+    """Also by who derives from an environment that says another one."""
+    functions = {"duration": lambda self, state: state}
+    with pytest.raises(TypeError, match=r"Slow writes duration; say so by `extras = \('duration', 'is_truncated'\)`"):
+        type("Slow", (type(reach),), functions)
+    type("Slow", (type(reach),), functions | {"extras": ("duration", "is_truncated")})
+
+
 def test_a_finished_episode_is_a_fixed_point(reset, step):
     state, timestep = reset(KEY)
     returns = 0.0

@@ -354,9 +354,10 @@ def test_check_env_names_a_false_promise(reach, name, value, message):
         check_env(broken(reach, {name: property(lambda _: value)}))
 
 
-def lasting(reach, steps):
-    """`reach` whose transitions take so many steps."""
-    return broken(reach, {"duration": lambda self, state: jnp.full((), steps, jnp.float32)})
+def lasting(reach, steps, *said):
+    """`reach` whose transitions take so many steps; what it has `said` are its `extras`, by default all."""
+    extras = {"extras": property(lambda _: said)} if said else {}
+    return broken(reach, {"duration": lambda self, state: jnp.full((), steps, jnp.float32), **extras})
 
 
 @pytest.mark.slow
@@ -364,6 +365,13 @@ def test_check_env_names_false_durations(reach):
     check_env(lasting(reach, 2.0), num_steps=3)
     with pytest.raises(ConformanceError, match="duration: below 1, or not finite"):
         check_env(lasting(reach, 0.5))
+
+
+@pytest.mark.parametrize(("unsaid", "said"), [("duration", "is_truncated"), ("is_truncated", "duration")])
+def test_check_env_names_what_extras_do_not(reach, unsaid, said):
+    """A property is known of an environment only, and hides what the class derives from says."""
+    with pytest.raises(ConformanceError, match=f"{unsaid}: learners ignore it, since extras do not name it"):
+        check_env(lasting(reach, 2.0, said))
 
 
 def test_entities_of_two_kinds_conform():

@@ -199,8 +199,10 @@ class TruckDrone(Physics, Environment):
 
     @property
     def extras(self) -> tuple[str, ...]:
-        """Durations, where agents decide by events."""
-        return ("duration",) if self.decide == "events" else ()
+        """Durations, where agents decide by events; `is_truncated`, in a scenario that writes it."""
+        durations = ("duration",) if self.decide == "events" else ()
+        is_cut_short = type(self).is_truncated is not Environment.is_truncated
+        return (*durations, "is_truncated") if is_cut_short else durations
 
     def duration(self, state: World) -> jax.Array:
         """The number of steps of the last decision."""

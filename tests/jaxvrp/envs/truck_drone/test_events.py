@@ -170,6 +170,19 @@ class CutShort(TruckDroneBasic):
         return world.step == 5
 
 
+def test_a_scenario_that_truncates_says_so_by_itself():
+    """Learners would value the end of an episode by the beginning of the next; an `extras` would hide durations."""
+
+    class Cut(TruckDroneBasic):
+        def is_truncated(self, world):
+            return world.step == 5
+
+    assert make(Cut).extras == ("is_truncated",)
+    assert make(Cut, decide="events").extras == ("duration", "is_truncated")
+    assert make(TruckDroneBasic).extras == ()
+    assert VecEnv(make(Cut), 2).observes_ends
+
+
 @pytest.mark.slow
 def test_a_decision_does_not_outlast_a_truncated_episode():
     env = make(CutShort, **PARAMETERS, decide="events")
