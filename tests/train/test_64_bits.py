@@ -66,12 +66,22 @@ def test_every_player_and_planner_with_64_bits(name):
         env = jaxvrp.make(sizes.pop("env", name), **sizes)
         players = players_of(env)
         for make in (RandomActor, *players.baselines.values(), *players.planners.values()):
-            last = jax.eval_shape(functools.partial(two_steps, env, make(env)), jax.random.key(0))
-            assert {leaf.dtype.name for leaf in jax.tree.leaves(last.reward)} == {"float32"}
+            played = jax.eval_shape(functools.partial(two_steps, env, make(env)), jax.random.key(0))
+            assert {leaf.dtype.name for leaf in jax.tree.leaves(played[1].reward)} == {"float32"}
+            assert not [jax.tree_util.keystr(path) for path, leaf in leaves_of(played) if leaf.dtype.itemsize == 8]
+
+
+def leaves_of(tree):
+    """All arrays and where they stand, but for keys."""
+    return [
+        (path, leaf)
+        for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
+        if not jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    ]
 
 
 def two_steps(env, actor, key):
-    """The last timestep of two environments that an actor plays."""
+    """The last states and timesteps of two environments that an actor plays."""
 
     def step(carry, key):
         state, timestep, memory = carry
@@ -79,7 +89,7 @@ def two_steps(env, actor, key):
         return (*jax.vmap(env.step)(state, action), memory), None
 
     begun = jax.vmap(env.reset)(jax.random.split(key, 2))
-    return jax.lax.scan(step, (*begun, actor.init(2)), jax.random.split(key, 2))[0][1]
+    return jax.lax.scan(step, (*begun, actor.init(2)), jax.random.split(key, 2))[0][:2]
 
 
 def moment_of_day(depot):

@@ -172,7 +172,8 @@ def advance(prepared: Prepared, plans: Plans, span: Span) -> tuple[Plans, Begun]
     is_last = begun & (index == jnp.max(jnp.where(begun, index, -1), axis=-1, keepdims=True))
 
     def at_last(values: jax.Array, otherwise: jax.Array) -> jax.Array:
-        return jnp.where(is_last.any(axis=-1), jnp.sum(jnp.where(is_last, values, 0), axis=-1), otherwise)
+        found = jnp.sum(jnp.where(is_last, values, 0), axis=-1, dtype=values.dtype)
+        return jnp.where(is_last.any(axis=-1), found, otherwise)
 
     under_way = _begun_last(prepared, plans, driven, of_plan)
     has_ended = at_last(driven.ended, plans.free) <= until
@@ -199,7 +200,7 @@ def _begun_last(prepared: Prepared, plans: Plans, driven: Drive, begun: jax.Arra
     any_begun = count > 0
 
     def at_first(values: jax.Array, otherwise: jax.Array) -> jax.Array:
-        found = jnp.sum(jnp.where(is_first, values[..., -size:], 0), axis=-1)
+        found = jnp.sum(jnp.where(is_first, values[..., -size:], 0), axis=-1, dtype=values.dtype)
         return jnp.where(any_begun, found, otherwise)
 
     stops = without_first(plans, jnp.maximum(first, 0)).stops[..., : before.stops.shape[-1]]
