@@ -63,8 +63,17 @@ def search_day(env: Dispatch, instance: Instance, key: jax.Array, stop: StopCrit
     The search in hindsight for those that are known, a chain for each core. Most value counts first, then least
     travel; what does not fit is left out. The cost, of all requests, is minus the value, and `TRAVEL_PRICE` mean values
     for each minute of travel.
+
+    Raises:
+        ValueError: requests arrive later, and there is no depot; one line.
     """
     day, later = as_float32(instance), np.flatnonzero(arrives_later(instance)).astype(np.int32)
+    if later.size and instance.depot is None:
+        count = int(np.count_nonzero(np.asarray(instance.load) > 0))
+        raise ValueError(
+            f"{later.size} of {count} requests arrive after the day begins; without a depot, only a day that is known "
+            "is planned: set their arrival to 0, or play a baseline"
+        )
     whole = prepared = hindsight.known(day)
     if later.size:
         nothing = {name: getattr(day, name).at[later].set(0) for name in ("load", "value")}

@@ -17,6 +17,7 @@ from jaxvrp.envs.dispatch.problem.day_file import FORMAT, read_days
 from jaxvrp.envs.dispatch.problem.instance import as_float32
 from jaxvrp.envs.dispatch.problem.solution import Stop
 from jaxvrp.episodes import follow
+from jaxvrp.registry import players_of
 from train import solve
 
 VAN = {"speed": 30, "capacity": 20, "stop_time": 2, "max_trip": 100}
@@ -102,3 +103,12 @@ def test_a_day_that_is_planned_ahead_is_checked_with_mean_times():
     rejected = jax.device_get(follow(env, day, {"dispatcher": np.zeros((1, 1), np.int32)}).states)
     driven = driven_day(env, PlannedDay(rejected, (Stop(0, 0, False, 6.0, trip=1),)))
     assert driven.report.feasible and driven.travel == pytest.approx(12)
+
+
+def test_rides_that_are_not_known_are_not_planned_ahead():
+    """Of the environment's own days, which no file hands to a search; it was a KeyError."""
+    env = jaxvrp.make("dispatch", max_requests=6, num_vehicles=2)
+    plans = players_of(env).searches["search"](env, env.generate(jax.random.key(0)), jax.random.key(1), 1.0)
+    says = r"\d of 6 requests arrive after the day begins; without a depot, only a day that is known is planned: set"
+    with pytest.raises(ValueError, match=says):
+        next(plans)
