@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import math
 import numbers
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, TypeVar
 
 import jax
@@ -21,7 +21,7 @@ from jaxvrp.environment import Environment, Instance, State, TimeStep, require_e
 from jaxvrp.episodes import Episode
 from jaxvrp.io.messages import nearest, shown
 from jaxvrp.memory import Memory, RememberingEnvironment, memory_of
-from jaxvrp.players import Players
+from jaxvrp.players import Players, Search, Searched
 from jaxvrp.registry import card_of, name_of, players_of, toolbox_of
 from jaxvrp.spaces import ByRole
 from jaxvrp.toolbox import Toolbox
@@ -224,14 +224,28 @@ def _card_of_base(env: Randomized) -> Card:
 
 @players_of.register
 def _players_of_base(env: Randomized) -> Players:
-    """The players of the base environment, where each episode has its own parameters."""
+    """The players of the base environment, where each episode has its own parameters.
+
+    But for those that plan many episodes with the same ones, or look ahead with a policy.
+    """
     players = players_of(env.base)
     return dataclasses.replace(
         players,
         baselines={name: functools.partial(_OneByOne, make) for name, make in players.baselines.items()},
         planners={name: functools.partial(_OnBase, make) for name, make in players.planners.items()},
+        searches={name: functools.partial(_search_of_base, search) for name, search in players.searches.items()},
+        searches_all={},
+        lookahead=None,
+        tidied=players.tidied and _on_base(players.tidied),
         forms=lambda env: [dataclasses.replace(env, base=form) for form in players.forms(env.base)],
     )
+
+
+def _search_of_base(
+    search: Search, env: Randomized, instance: RandomizedInstance, key: jax.Array, stop: Any, **options: Any
+) -> Iterator[Searched]:
+    """A search of the base environment, on the problem and with the parameters that were drawn."""
+    return search(env.of(instance), instance.problem, key, stop, **options)
 
 
 @name_of.register
@@ -244,7 +258,9 @@ def _on_base(function: Callable[..., Any]) -> Callable[..., Any]:
 
     def call(episode: Episode, *rest: Any) -> Any:
         first: RandomizedState = jax.tree.map(lambda leaf: leaf[0], episode.states)
-        return function(episode.replace(env=episode.env.of(first), states=episode.states.base), *rest)
+        problem = None if episode.instance is None else episode.instance.problem
+        of_base = episode.replace(env=episode.env.of(first), instance=problem, states=episode.states.base)
+        return function(of_base, *rest)
 
     return call
 

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 import jaxvrp
-from jaxvrp import VecEnv, registry
+from jaxvrp import VecEnv, randomized, registry
 from jaxvrp.actor import RandomActor
 from jaxvrp.envs.truck_drone.baselines.greedy import greedy_action
 from jaxvrp.envs.truck_drone.course import course_of
 from jaxvrp.episodes import from_states, record_episode, record_episodes
+from jaxvrp.players import Players
 from jaxvrp.show import export_episode
 from jaxvrp.testing import check_shapes
 from jaxvrp.turns import TurnBasedEnvironment
@@ -130,6 +131,19 @@ def test_forms_are_those_of_the_base(env):
     forms = registry.players_of(env).forms(env)
     assert [form.base.decide for form in forms] == ["steps", "events"]
     assert all(form.ranges == env.ranges for form in forms)
+
+
+def test_searches_plan_the_problem_with_what_was_drawn(env, monkeypatch):
+    """Those of the base knew nothing of either."""
+    remembering = Players(searches={"given": lambda *given: iter([given])}, tidied=lambda episode: episode.instance)
+    monkeypatch.setattr(randomized, "players_of", lambda base: remembering)
+    players, instance = registry.players_of(env), env.generate(jax.random.key(0))
+    ((played, problem, _, stop),) = players.searches["given"](env, instance, jax.random.key(1), 2.0)
+    assert problem is instance.problem and stop == 2.0
+    assert not isinstance(played, randomized.Randomized) and played.battery_rate is instance.drawn["battery_rate"]
+    states = jax.tree.map(lambda leaf: leaf[None], env.init_state(instance))
+    assert players.tidied(from_states(env, states, instance=instance)) is instance.problem
+    assert players.searches_all == {}
 
 
 def of_three_customers(problems):
