@@ -22,7 +22,10 @@ import jaxvrp.show
 from jaxvrp import registry
 from jaxvrp_command.main import GROUPS, PROGRAMS
 from jaxvrp_command.main import commands as words_of_jaxvrp
+from train.algorithms import ALGORITHMS
+from train.commands.launch import checked_learner
 from train.run.evaluator import Evaluator
+from train.settings.command_line import parse
 from train.shown.tables import figures_table
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -184,6 +187,26 @@ def test_commands_exist_with_their_options(words, monkeypatch, capsys):
         assert known or ("." in name and any_key in help_text), f"{module} has no option {name}"
     for name in (word for word in arguments if word.endswith(".yaml")):
         assert (ROOT / name).is_file(), name
+
+
+TRAININGS = [
+    words
+    for words in OURS
+    if words[0].removeprefix("train.") in ALGORITHMS
+    and not {"--resume", "--help"} & set(words)
+    and MINE not in " ".join(words)
+]
+
+
+@pytest.mark.parametrize("words", TRAININGS, ids=" ".join)
+@pytest.mark.slow(*(line for line in map(" ".join, TRAININGS) if "truck_drone" not in line))
+def test_trainings_begin(words):
+    module, *arguments = words
+    if "jaxmarl" in " ".join(arguments) and importlib.util.find_spec("jaxmarl") is None:
+        pytest.skip("this training needs the extra 'jaxmarl'")
+    config_class = ALGORITHMS[module.removeprefix("train.")].config_class
+    launch = parse(config_class, arguments, prog=module, description="")
+    checked_learner(launch.config, launch.env)  # keys that fit each other, the environment and the device
 
 
 def help_of(module, arguments, monkeypatch, capsys):

@@ -192,8 +192,11 @@ def _distribution(place: str, entry: Any) -> optuna.distributions.BaseDistributi
         if entry.keys() == CHOICES and isinstance(entry["choices"], list):
             return CategoricalDistribution([as_typed(choice) for choice in entry["choices"]])
         if {"low", "high"} <= entry.keys() <= RANGE:
-            numbers = [value for name, value in entry.items() if name != "log"]
-            is_whole = all(type(number) is int for number in numbers)
+            numbers = {name: value for name, value in entry.items() if name != "log"}
+            for name, number in numbers.items():
+                if type(number) not in (int, float):
+                    raise ValueError(f"{name} is {shown(number)}, which is no number")
+            is_whole = all(type(number) is int for number in numbers.values())
             return (IntDistribution if is_whole else FloatDistribution)(**entry)
     except (ValueError, TypeError) as error:
         raise UserError(f"{place}: {error}; write {example}") from None
@@ -252,7 +255,8 @@ def _connected(url: str, name: str, beat: int) -> optuna.Study:
             )
         except Exception as error:  # of the database's own driver
             if not left:
-                raise UserError(f"cannot open --storage {url}: {str(error).splitlines()[0]}; mend that") from None
+                reason = str(error.__cause__ or error).splitlines()[0]  # Optuna does not name a missing driver
+                raise UserError(f"cannot open --storage {url}: {reason}; mend that") from None
             time.sleep(POLL)  # another worker may be making the same tables
     raise AssertionError
 

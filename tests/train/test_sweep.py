@@ -98,6 +98,8 @@ def table(folder):
         ("actor_lr: 3", "actor_lr is 3; write"),
         ("actor_lr: {low: 1}", "actor_lr has low; write"),
         ("actor_lr: {low: 1, high: 0}", "actor_lr: .*low"),
+        ("actor_lr: {low: a, high: 1}", "actor_lr: low is 'a', which is no number; write"),
+        ("actor_lr: {low: 0.1, high: 1, step: true}", "actor_lr: step is True, which is no number; write"),
         ("actor_lr: {low: 0.0, high: 1.0, log: true}", "actor_lr: .*low"),
         ("actor_lr: {choices: 3}", "actor_lr has choices; write"),
         ("actor_rl: {low: 0.1, high: 1.0}", "unknown key 'actor_rl' in .*space.yaml; .*actor_lr"),
@@ -120,6 +122,7 @@ def test_a_space_that_is_none_is_refused_in_one_line(files, content, message):
         (["--run_dir", "x"], "--run_dir is of one run"),
         (["--gamme", "1"], "unknown key 'gamme'"),
         (["--storage", "nosuch://x"], "cannot open --storage nosuch"),
+        (["--storage", "mysql://user@host/x"], "cannot open --storage mysql.*: No module named 'MySQLdb'; mend that"),
         (["--trials", "0"], "given twice"),
     ],
 )

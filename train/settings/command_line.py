@@ -22,6 +22,7 @@ from jaxvrp.policies.environment import (
     evaluation_parameters,
     observation_read,
 )
+from jaxvrp.policies.load import ALGORITHMS
 from train.learning.sharding import AUTO
 from train.settings import stages as stages_module
 from train.settings.config import RunConfig
@@ -81,7 +82,8 @@ def parse(config_class: type[Config], argv: Sequence[str], *, prog: str, descrip
     from_file = {} if path is None else read_config_file(path)
     # `config.yaml` of a run has more than keys: it can be trained again.
     algorithm, _ = from_file.pop("algorithm", None), from_file.pop("changes", None)
-    if algorithm not in (None, prog.removeprefix("train.")):
+    program = prog.removeprefix("train.")
+    if program in ALGORITHMS and algorithm not in (None, program):
         raise UserError(f"{path} is of algorithm {algorithm}; train with {program_name(f'train.{algorithm}')}")
     known = known_for(config_class, from_file, argv)
     keys = known.keys

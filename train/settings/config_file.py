@@ -8,6 +8,7 @@ from typing import Any
 from jaxvrp.io.command_line import UserError
 from jaxvrp.io.messages import shown
 from jaxvrp.io.yaml_text import read_yaml
+from jaxvrp.policies.load import ALGORITHMS
 from train.settings.keys import LAUNCH, MAPPINGS
 
 SHIPPED = pathlib.Path(__file__).parents[1] / "configs"
@@ -31,7 +32,10 @@ def read_config_file(path: str) -> dict[str, Any]:
         raise UserError(
             f"{path} holds {type(content).__name__}, not 'key: value' lines; see train/configs for examples"
         )
-    return flat(content or {})
+    values = flat(content or {})
+    if (algorithm := values.get("algorithm")) not in (None, *ALGORITHMS):
+        raise UserError(f"{path}: algorithm is {shown(algorithm)}; it must be one of: {', '.join(ALGORITHMS)}")
+    return values
 
 
 def shipped_names() -> list[str]:

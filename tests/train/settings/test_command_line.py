@@ -124,6 +124,8 @@ def parse(words, config_class=PPOConfig):
         ("seed: 12:30:45\n", r"seed is '12:30:45'; it must be a whole number"),
         ("lr_decay: off\n", r"lr_decay is 'off'; it must be true or false"),
         ("#" * 300_000, r"given\.yaml is larger than 0\.262 MB; give a smaller file"),
+        ("algorithm: ppo\n", r"given\.yaml: algorithm is 'ppo'; it must be one of: mappo, ippo, td3, sac"),
+        ("algorithm: [td3]\n", r"given\.yaml: algorithm is \['td3'\]; it must be one of"),
         ("config: other.yaml\n", r"unknown key 'config' in the file"),
         ("resume: a_run\n", r"unknown key 'resume' in the file"),
         ("trust: true\n", r"unknown key 'trust' in the file"),
@@ -147,6 +149,7 @@ def test_a_bad_file(content, says, workplace, mistake):
 
 WORDS = {
     "--config nowhere.yaml": f"cannot read --config nowhere.yaml: No such file .*, or a name: {SHIPPED}$",
+    "--config pcb_td3": "pcb_td3 is of algorithm td3; train with python -m train.td3$",
     "--config truck_drone": f"cannot read --config truck_drone: No such file .*, or a name: {SHIPPED}$",
     "--config .": "cannot read --config .: Is a directory",
     "--num_env 3": "unknown key 'num_env'; did you mean 'num_envs'",
