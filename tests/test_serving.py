@@ -17,6 +17,7 @@ import jaxvrp
 from jaxvrp.envs.dispatch import moment
 from jaxvrp.envs.dispatch.problem.day_file import parse_day
 from jaxvrp.envs.dispatch.problem.instance import as_float32
+from jaxvrp.io.command_line import UserError
 from jaxvrp.io.states import write_state
 from train import solve
 
@@ -37,10 +38,28 @@ def serve():
 @pytest.fixture(scope="module")
 def address(serve):
     serve.Service.routes = {"/answer": serve.player(POLICY, "same_day").answer, "/plan": serve.plan}
-    with serve.Server(("127.0.0.1", 0), serve.Service) as server:
+    with serve.Server(0) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["treshold"], "treshold is no run folder, and no policy of that name is shipped"),
+        (["threshold", "--scenario", "same_dy"], "scenario is 'same_dy'; did you mean 'same_day'"),
+        (["threshold", "--port", "65536"], "--port 65536: it must be 0 to 65535; give another one, or 0"),
+        (["threshold", "--port", "TAKEN"], "in use; give another one, or 0"),
+    ],
+)
+def test_what_cannot_be_served_is_refused_before_it_is_compiled(serve, words, says, monkeypatch):
+    with serve.Server(0) as taken:
+        words = [str(taken.server_port) if word == "TAKEN" else word for word in words]
+        free = [] if "--port" in words else ["--port", "0"]
+        monkeypatch.setattr(sys, "argv", ["serve.py", *words, *free])
+        with pytest.raises(UserError, match=says):
+            serve.main()
 
 
 def day_of(seed, count=6):
@@ -164,5 +183,5 @@ def test_a_length_that_is_no_number_of_bytes_is_refused(address, length):
     client.endheaders()
     answer = client.getresponse()
     assert answer.status == 400
-    assert "Content-Length is" in json.load(answer)["error"]
+    assert "it must be a number up to 16777216" in json.load(answer)["error"]
     client.close()

@@ -231,7 +231,7 @@ class Service(http.server.BaseHTTPRequestHandler):
         length = self.headers.get("Content-Length", "")
         if not re.fullmatch("[0-9]{1,18}", length) or int(length) > LARGEST_JSON:
             self.close_connection = True
-            self.reply(400, {"error": f"Content-Length is {length[:20]!r}; it must be at most {LARGEST_JSON}"})
+            self.reply(400, {"error": f"Content-Length is {length[:20]!r}; it must be a number up to {LARGEST_JSON}"})
             return
         body = self.rfile.read(int(length))
         if self.path not in self.routes:
@@ -255,14 +255,23 @@ class Service(http.server.BaseHTTPRequestHandler):
 
 
 class Server(http.server.ThreadingHTTPServer):
+    """Listens on a port of this machine, 0 for any that is free; clients that come before `serve_forever` wait."""
+
     request_queue_size = 128  # clients that connect at once
+
+    def __init__(self, port: int):
+        try:
+            super().__init__(("127.0.0.1", port), Service)
+        except (OSError, OverflowError) as error:
+            reason = getattr(error, "strerror", None) or "it must be 0 to 65535"
+            raise UserError(f"--port {port}: {reason}; give another one, or 0 for any that is free") from None
 
 
 def player(name: str, scenario: str) -> Dispatcher:
     """A dispatcher by the policy of a name or folder, or by a rule in a scenario."""
-    rules = registry.players_of(jaxvrp.make("dispatch", scenario=scenario)).baselines
+    env = jaxvrp.make("dispatch", scenario=scenario)
+    rules = registry.players_of(env).baselines
     if name in rules:
-        env = jaxvrp.make("dispatch", scenario=scenario)
         rule = rules[name](env)
         return Dispatcher(env, lambda states, timesteps: rule.act(jax.random.key(0), (), states, timesteps)[0])
     policy = jaxvrp.load_policy(name)
@@ -278,12 +287,15 @@ def main() -> None:
     parser.add_argument("--scenario", default="same_day", help="of a rule (default: same_day)")
     parser.add_argument("--port", type=int, default=8000)
     args = parser.parse_args()
-    dispatcher = player(args.player, args.scenario)
-    dispatcher.warm_up()
-    Service.routes = {"/answer": dispatcher.answer, "/plan": plan}
-    server = Server(("127.0.0.1", args.port), Service)
-    print(f"http://127.0.0.1:{server.server_port}", flush=True)
-    server.serve_forever()
+    with Server(args.port) as server:
+        try:
+            dispatcher = player(args.player, args.scenario)
+        except ValueError as error:
+            raise UserError(str(error)) from None
+        dispatcher.warm_up()
+        Service.routes = {"/answer": dispatcher.answer, "/plan": plan}
+        print(f"http://127.0.0.1:{server.server_port}", flush=True)
+        server.serve_forever()
 
 
 if __name__ == "__main__":
