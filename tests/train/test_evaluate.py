@@ -103,7 +103,7 @@ def test_one_checkpoint_serves_any_number_of_requests(run, capsys):
     printed, bar = capsys.readouterr()
     assert "6 fixed instances, whole episodes, sampled at temperature 3, best of 2, policy of update 1" in printed
     # Two tries, then a heuristic and random play: 6 episodes each.
-    assert "24.0/24.0 episodes" in bar and ", random" in bar
+    assert "24/24 episodes" in bar and ", random" in bar
     rows = [line.split("  ")[0] for line in printed.splitlines()[4:]]
     assert rows == ["policy", "nearest neighbour", "random"]
     assert RunFolder(run, {"num_nodes": 10}).load("latest").learner.env.num_nodes == 10

@@ -152,7 +152,8 @@ class Episodes:
     layout = "{l_bar}{bar:20}| {n_fmt}/{total_fmt} episodes, {remaining} left{postfix}"
 
     def __init__(self, total: int):
-        self._bar = Bar(total=total, unit_scale=True, dynamic_ncols=True, bar_format=self.layout)
+        # Scaled, 8 of 24 would be `8.00/24.0`.
+        self._bar = Bar(total=total, unit_scale=total >= 1000, dynamic_ncols=True, bar_format=self.layout)
 
     def __enter__(self) -> Self:
         return self

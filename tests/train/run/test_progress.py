@@ -8,7 +8,7 @@ import pytest
 
 from jaxvrp.card import Headline
 from train.run import progress
-from train.run.progress import Progress
+from train.run.progress import Episodes, Progress
 
 
 class Clock:
@@ -114,3 +114,11 @@ def test_a_log_gets_a_line_now_and_then_and_one_at_the_end(ends, capsys, monkeyp
     assert len(shown) == 3 + ends and not any("\r" in line for line in shown)
     assert [line.split()[-1] for line in shown[:3]] == ["319]", "639]", "959]"]
     assert all("1000/1000" in line for line in shown[3:])
+
+
+@pytest.mark.parametrize(("total", "shown"), [(24, "8/24 episodes"), (1536, "8.00/1.54k episodes")])
+def test_few_episodes_are_whole_numbers(total, shown, capsys, monkeypatch):
+    monkeypatch.setattr(progress, "LINE", 0.0)
+    with Episodes(total) as episodes:
+        episodes.advance(8)
+    assert shown in capsys.readouterr().err
