@@ -316,6 +316,8 @@ def work(study: optuna.Study, sweep: Sweep, stop: Stop) -> None:
             if sum(map(_has_place, trials)) < sweep.trials or any(each.state == states.WAITING for each in trials):
                 study.optimize(lambda trial: train_trial(trial, sweep, worker), n_trials=1, catch=(EndedError,))
             elif running:
+                numbers = few(each.number for each in trials if each.state == states.RUNNING)
+                bar.set_postfix_str(f"waiting for other workers, or a minute if they are gone: trial {numbers}")
                 _expect(study, running - seen)
                 seen |= running
                 time.sleep(POLL)
@@ -518,7 +520,6 @@ def draw(study: optuna.Study, sweep: Sweep) -> None:
     import matplotlib as mpl
 
     mpl.use("Agg")
-    from matplotlib.axes import Axes
     from optuna.importance import PedAnovaImportanceEvaluator
     from optuna.visualization import matplotlib as plots
 
@@ -527,12 +528,16 @@ def draw(study: optuna.Study, sweep: Sweep) -> None:
         return
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that all trials are alike, say
-        drawn = {"history": plots.plot_optimization_history(study), "keys": plots.plot_slice(study)}
+        drawn: dict[str, Any] = {"history": plots.plot_optimization_history(study), "keys": plots.plot_slice(study)}
         if len(sweep.space) > 1:
             drawn["importance"] = plots.plot_param_importances(study, evaluator=PedAnovaImportanceEvaluator())
+        for axes in np.ravel(drawn["keys"]):
+            axes.tick_params("x", which="both", rotation=60)  # within a decade, labels would lie on each other
         for name, axes in drawn.items():
-            first: Any = axes if isinstance(axes, Axes) else axes.flat[0]
-            save_still(first.figure, sweep.out / f"{name}.png", dpi=120)
+            figure = np.ravel(axes)[0].figure
+            # Else names of keys push the title of their axis out; `constrained` fails beside a colour bar of one plot.
+            figure.set_layout_engine("tight" if np.size(axes) == 1 else "constrained")
+            save_still(figure, sweep.out / f"{name}.png", dpi=120)
     print(f"drawn in {sweep.out}: {', '.join(f'{name}.png' for name in drawn)}")
 
 

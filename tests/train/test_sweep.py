@@ -4,6 +4,7 @@ Most trainings are replaced by a program that writes metrics alone: its return i
 """
 
 import argparse
+import itertools
 import json
 import math
 import os
@@ -435,3 +436,34 @@ def test_the_keys_of_a_typed_environment_are_known(files):
         config=paths["plain"], space=paths["space"], algorithm=None, trials=2, sampler_seed=0, out=str(files / "out")
     )
     assert sweep.read_sweep(args, ["--env.name", "darp"]).space.keys() == {"env.num_nodes"}
+
+
+@pytest.mark.parametrize("num_keys", [1, 2])
+def test_texts_of_the_plots_are_whole_and_apart(num_keys, tmp_path, monkeypatch):
+    import optuna
+
+    space = {
+        "actor_lr": optuna.distributions.FloatDistribution(1e-4, 1e-2, log=True),
+        "a_key_with_a_long_name": optuna.distributions.FloatDistribution(0, 1),
+    }
+    space = dict(itertools.islice(space.items(), num_keys))
+    study = optuna.create_study(direction="maximize")
+    for rate, other, value in ((0.00117, 0.9, -5.5), (0.00884, 0.2, -16.9), (0.0013, 0.5, -14.9), (0.0009, 0.3, -17.9)):
+        params = dict(zip(space, (rate, other), strict=False))
+        study.add_trial(optuna.trial.create_trial(params=params, distributions=space, value=value))
+    figures = {}
+    monkeypatch.setattr(sweep, "save_still", lambda figure, path, dpi: figures.update({path.stem: figure}))
+    sweep.draw(study, sweep.Sweep("mappo", (), space, 4, 0, tmp_path))
+    for figure in figures.values():
+        figure.draw_without_rendering()
+        for axes in figure.axes:
+            for text in (axes.xaxis.label, axes.yaxis.label):
+                box = text.get_window_extent()
+                assert figure.bbox.contains(*box.min) and figure.bbox.contains(*box.max), text
+    for axes in figures["keys"].axes[:num_keys]:
+        ticks = [tick for tick in (*axes.xaxis.get_major_ticks(), *axes.xaxis.get_minor_ticks())]
+        labels = [tick.label1 for tick in ticks if tick.label1.get_text()]
+        places = sorted(axes.transData.transform((label.get_position()[0], 0))[0] for label in labels)
+        height = labels[0].get_fontsize() * axes.figure.dpi / 72
+        assert all(label.get_rotation() > 45 for label in labels)
+        assert min(right - left for left, right in itertools.pairwise(places)) > height
