@@ -80,6 +80,7 @@ def test_defaults_of_the_published_system():
 @pytest.mark.parametrize("algorithm", ["td3", "sac"])
 def test_the_configuration_that_is_given(algorithm):
     content = yaml.safe_load((CONFIG_FILES / f"pcb_{algorithm}.yaml").read_text())
+    assert content.pop("algorithm") == algorithm
     config = fields.build(ALGORITHMS[algorithm].config_class, content, "key")
     assert config.env["name"] == "pcb"
     assert config.target_exploration_steps > 0
