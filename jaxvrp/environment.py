@@ -246,11 +246,15 @@ class Environment(struct.PyTreeNode, abc.ABC):
 
 def _require_named(cls: type[Environment], said: tuple[str, ...]) -> None:
     """Refuse a class that writes an optional function where, or after, its `extras` are `said` without it."""
-    place = {name: at for at, kind in reversed([*enumerate(cls.__mro__)]) for name in vars(kind)}
-    optional = [name for name in ("duration", "is_truncated") if place[name] < cls.__mro__.index(Environment)]
-    unsaid = [name for name in optional if name not in said and place[name] <= place["extras"]]
+
+    def place(name: str) -> int:
+        """Which class of those that it derives from, in their order, has the name that counts."""
+        return next(at for at, kind in enumerate(cls.__mro__) if name in vars(kind))
+
+    written = [name for name in ("duration", "is_truncated") if place(name) < cls.__mro__.index(Environment)]
+    unsaid = [name for name in written if name not in said and place(name) <= place("extras")]
     if unsaid:
-        named = tuple(name for name in optional if name in (*said, *unsaid))
+        named = tuple(name for name in written if name in (*said, *unsaid))
         raise TypeError(f"{cls.__name__} writes {' and '.join(unsaid)}; say so by `extras = {named!r}`")
 
 

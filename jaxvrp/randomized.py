@@ -226,7 +226,7 @@ def _card_of_base(env: Randomized) -> Card:
 def _players_of_base(env: Randomized) -> Players:
     """The players of the base environment, where each episode has its own parameters.
 
-    But for those that plan many episodes with the same ones, or look ahead with a policy.
+    Left out are searches of many problems at once, which have the same parameters, and looking ahead with a policy.
     """
     players = players_of(env.base)
     return dataclasses.replace(

@@ -20,7 +20,7 @@ from jaxvrp.envs.dispatch.baselines.hindsight import TRAVEL_PRICE, Served
 from jaxvrp.envs.dispatch.baselines.search import search_moment
 from jaxvrp.envs.dispatch.driven_day import PlannedDay
 from jaxvrp.envs.dispatch.env import DISPATCHER, DRIVER, Dispatch
-from jaxvrp.envs.dispatch.problem.instance import Instance, arrives_later, as_float32
+from jaxvrp.envs.dispatch.problem.instance import Instance, arrives_later, as_float32, requests_known
 from jaxvrp.envs.dispatch.problem.solution import Stop
 from jaxvrp.envs.dispatch.routes.plans import Prepared
 from jaxvrp.episodes import Episode, follow
@@ -69,10 +69,9 @@ def search_day(env: Dispatch, instance: Instance, key: jax.Array, stop: StopCrit
     """
     day, later = as_float32(instance), np.flatnonzero(arrives_later(instance)).astype(np.int32)
     if later.size and instance.depot is None:
-        count = int(np.count_nonzero(np.asarray(instance.load) > 0))
         raise ValueError(
-            f"{later.size} of {count} requests arrive after the day begins; without a depot, only a day that is known "
-            "is planned: set their arrival to 0, or play a baseline"
+            f"{later.size} of {sum(requests_known(instance))} requests arrive after the day begins; without a depot, "
+            "only a day that is known is planned: set their arrival to 0, or play a baseline"
         )
     whole = prepared = hindsight.known(day)
     if later.size:
