@@ -18,7 +18,7 @@ class Headline:
         metric: its name in `Environment.metrics`; `NAME_0`, ... of single agents, if it is a metric by agent.
         title: the head of its column in tables.
         mean_name: the name of its mean over episodes in figures and records; None: that of the metric.
-        curve: its label in the plot of rates, for metrics in [0, 1]; None: not drawn.
+        curve: its label in the plot of rates, for metrics that are shares; None: not drawn.
         progress: its label on the progress bar; None: not shown.
         optional: whether it is left out of the table where the environment's parameters do without it.
     """

@@ -81,7 +81,8 @@ def learning_curve(
     """Return, rates, entropies (or values) against environment steps: mean over seeds, band from least to most.
 
     Returns of training and evaluation have panels of their own where their episodes are not equally long. Those of the
-    baselines are drawn as levels beside those of evaluation; headlines with a `curve` are rates, drawn from 0 to 1.
+    baselines are drawn as levels beside those of evaluation; headlines with a `curve` are rates, drawn from 0 to 1
+    or to the largest.
     Returns a figure of matplotlib.
     """
     panels = {**_return_panels(records), "rate": rates_of(headlines), **_role_panel(records)}
@@ -89,11 +90,16 @@ def learning_curve(
     figure.set_layout_engine("constrained")
     seeds = 1
     for axes, (title, curves) in zip(figure.subplots(1, len(panels), sharex=True), panels.items(), strict=True):
-        for place, (name, label) in enumerate(curves.items()):
-            seeds = max(seeds, _draw_seeds(axes, [records], name, place, label, "range"))
+        drawn = [
+            _draw_seeds(axes, [records], name, place, label, "range")
+            for place, (name, label) in enumerate(curves.items())
+        ]
+        seeds = max([seeds, *(values.shape[1] for values in drawn)])
         if EVALUATION in curves:
             _levels(axes, baselines)
-        _dress(axes, title, is_rate=title == "rate")
+        if title == "rate":
+            _from_0_to_1(axes, drawn)
+        _dress(axes, title)
     if seeds > 1:
         figure.suptitle(f"mean of {seeds} seeds; {BANDS['range'][0]}", fontsize=9, color=NOTE)
     return figure
@@ -139,8 +145,8 @@ def compare(
 ) -> Any:
     """A panel for each metric, with a curve for each group: the mean over the seeds of all its runs, and their band.
 
-    `metrics` are names of records, and the titles of their panels; those that are `rates` are drawn from 0 to 1. `band`
-    is a key of `BANDS`; the rest is as in `learning_curve`.
+    `metrics` are names of records, and the titles of their panels; those that are `rates` are drawn as in
+    `learning_curve`, from which the rest is, too. `band` is a key of `BANDS`.
     """
     columns = min(len(metrics), 3)
     rows = -(-len(metrics) // columns)
@@ -149,11 +155,15 @@ def compare(
     panels = figure.subplots(rows, columns, squeeze=False, sharex=True).ravel()
     seeds, levels = [0] * len(groups), []
     for axes, (name, title) in zip(panels, metrics.items(), strict=False):
-        for place, group in enumerate(groups):
-            seeds[place] = max(seeds[place], _draw_seeds(axes, group.runs, name, place, group.label, band))
+        drawn = [
+            _draw_seeds(axes, group.runs, name, place, group.label, band) for place, group in enumerate(groups)
+        ]
+        seeds = [max(count, values.shape[1]) for count, values in zip(seeds, drawn, strict=True)]
         if name == EVALUATION:
             levels = _levels(axes, baselines or {})
-        _dress(axes, title, is_rate=name in rates, legend=False)
+        if name in rates:
+            _from_0_to_1(axes, drawn)
+        _dress(axes, title, legend=False)
     for axes in panels[len(metrics) :]:
         axes.set_visible(False)
     labels = [f"{group.label} ({count} seed{'s' * (count > 1)})" for group, count in zip(groups, seeds, strict=True)]
@@ -165,17 +175,22 @@ def compare(
     return figure
 
 
-def _draw_seeds(axes: Any, runs: Sequence[Sequence[Record]], name: str, place: int, label: str, band: str) -> int:
-    """A metric against environment steps: mean over seeds, and their band; the number of seeds, 0 if it is unknown."""
+def _draw_seeds(axes: Any, runs: Sequence[Sequence[Record]], name: str, place: int, label: str, band: str) -> np.ndarray:
+    """A metric against environment steps: mean over seeds, and their band; the values, as of `seeds_of`."""
     steps, values = seeds_of(runs, name)
     if not len(steps):
-        return 0
+        return values
     look = {**series_look(place), "marker": "." if len(steps) < 20 else None, "zorder": 3}
     axes.plot(steps, values.mean(axis=1), label=label, linewidth=1.6, **look)
     if values.shape[1] > 1:
         low, high = BANDS[band][1](values)
         axes.fill_between(steps, low, high, color=look["color"], alpha=0.2, linewidth=0, zorder=2)
-    return values.shape[1]
+    return values
+
+
+def _from_0_to_1(axes: Any, drawn: Sequence[np.ndarray]) -> None:
+    """The axis of rates, which goes on to the largest value: a length as a share of that at the start can exceed 1."""
+    axes.set_ylim(-0.02, 1.02 * max(values.max(initial=1.0) for values in drawn))
 
 
 def _levels(axes: Any, baselines: Mapping[str, Mapping[str, Any]]) -> list[Any]:
@@ -186,7 +201,7 @@ def _levels(axes: Any, baselines: Mapping[str, Mapping[str, Any]]) -> list[Any]:
     ]
 
 
-def _dress(axes: Any, title: str, *, is_rate: bool, legend: bool = True) -> None:
+def _dress(axes: Any, title: str, *, legend: bool = True) -> None:
     from matplotlib.ticker import EngFormatter, MaxNLocator
 
     axes.set_title(title, fontsize=11)
@@ -194,8 +209,6 @@ def _dress(axes: Any, title: str, *, is_rate: bool, legend: bool = True) -> None
     axes.tick_params(labelbottom=True)
     axes.xaxis.set_major_locator(MaxNLocator(5))
     axes.xaxis.set_major_formatter(EngFormatter(sep=""))
-    if is_rate:
-        axes.set_ylim(-0.02, 1.02)
     if legend and axes.lines:
         axes.legend(fontsize=8, frameon=False)
     axes.grid(alpha=0.3)

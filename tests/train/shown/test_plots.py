@@ -64,6 +64,14 @@ def test_a_run_is_drawn_from_step_0_with_rates_from_0_to_1():
     assert "2 seeds" in figure.get_suptitle() and len({axes.get_xlim() for axes in figure.axes}) == 1
 
 
+def test_a_rate_above_1_is_not_cut_off():
+    records = [{"env_steps": step, "eval/completion_rate": [0.9, best]} for step, best in ((0, 1.0), (20, 1.5))]
+    rate = panels(plots.learning_curve(records, {}, HEADLINES))["rate"]
+    compared = plots.compare([plots.Group("a", (records,))], {"eval/completion_rate": "share"}, rates=["eval/completion_rate"])
+    for axes in (rate, panels(compared)["share"]):
+        assert axes.get_ylim() == (-0.02, pytest.approx(1.53))
+
+
 def test_returns_of_different_lengths_have_axes_of_their_own():
     records = [*RECORDS[:2], {**RECORDS[2], "eval/length": [90.0, 110.0]}]
     drawn = panels(plots.learning_curve(records, {"greedy": {"return": 7.0}}, HEADLINES))
