@@ -155,9 +155,7 @@ def compare(
     panels = figure.subplots(rows, columns, squeeze=False, sharex=True).ravel()
     seeds, levels = [0] * len(groups), []
     for axes, (name, title) in zip(panels, metrics.items(), strict=False):
-        drawn = [
-            _draw_seeds(axes, group.runs, name, place, group.label, band) for place, group in enumerate(groups)
-        ]
+        drawn = [_draw_seeds(axes, group.runs, name, place, group.label, band) for place, group in enumerate(groups)]
         seeds = [max(count, values.shape[1]) for count, values in zip(seeds, drawn, strict=True)]
         if name == EVALUATION:
             levels = _levels(axes, baselines or {})
@@ -175,7 +173,9 @@ def compare(
     return figure
 
 
-def _draw_seeds(axes: Any, runs: Sequence[Sequence[Record]], name: str, place: int, label: str, band: str) -> np.ndarray:
+def _draw_seeds(
+    axes: Any, runs: Sequence[Sequence[Record]], name: str, place: int, label: str, band: str
+) -> np.ndarray:
     """A metric against environment steps: mean over seeds, and their band; the values, as of `seeds_of`."""
     steps, values = seeds_of(runs, name)
     if not len(steps):

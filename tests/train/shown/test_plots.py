@@ -67,7 +67,9 @@ def test_a_run_is_drawn_from_step_0_with_rates_from_0_to_1():
 def test_a_rate_above_1_is_not_cut_off():
     records = [{"env_steps": step, "eval/completion_rate": [0.9, best]} for step, best in ((0, 1.0), (20, 1.5))]
     rate = panels(plots.learning_curve(records, {}, HEADLINES))["rate"]
-    compared = plots.compare([plots.Group("a", (records,))], {"eval/completion_rate": "share"}, rates=["eval/completion_rate"])
+    compared = plots.compare(
+        [plots.Group("a", (records,))], {"eval/completion_rate": "share"}, rates=["eval/completion_rate"]
+    )
     for axes in (rate, panels(compared)["share"]):
         assert axes.get_ylim() == (-0.02, pytest.approx(1.53))
 
