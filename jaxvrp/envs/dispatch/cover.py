@@ -102,8 +102,3 @@ def target(state: State) -> jax.Array:
 def _of(vehicle: jax.Array, values: jax.Array) -> jax.Array:
     """`f32[...]` of `f32[..., V]`, that of one vehicle (`i32[]`)."""
     return columns_at(values, jnp.maximum(vehicle, 0))
-
-
-def sent(state: State) -> jax.Array:
-    """`i32[V]`, the drivers' actions: the spare vehicle goes to its target."""
-    return jnp.where(is_spare(state), target(state), 0)

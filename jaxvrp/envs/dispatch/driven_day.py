@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,9 +22,6 @@ from jaxvrp.envs.dispatch.routes.plans import LOAD, REQUEST, begun_by, leaves, m
 from jaxvrp.envs.dispatch.routes.schedule import positions
 from jaxvrp.envs.dispatch.rules import State, idle, without_stops
 from jaxvrp.episodes import follow
-
-STEPS = slice(-1), slice(1, None)
-"""Of states: those before a step, and those after one."""
 
 
 def driven_stops(env: Dispatch, instance: Instance, actions: Mapping[str, Any]) -> list[Stop]:
@@ -88,7 +86,8 @@ def _begun(env: Dispatch, states: State) -> tuple[jax.Array, ...]:
             begun, start, departs, way = (values[:, -env.max_stops :] for values in found)
         return begun & ~before.done, plans.stops, start, departs, way
 
-    return jax.vmap(of_step)(*(jax.tree.map(lambda leaf, part=part: leaf[part], states) for part in STEPS))
+    before, after = (jax.tree.map(operator.itemgetter(part), states) for part in (slice(-1), slice(1, None)))
+    return jax.vmap(of_step)(before, after)
 
 
 @dataclasses.dataclass(frozen=True)

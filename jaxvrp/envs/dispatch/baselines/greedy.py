@@ -87,4 +87,4 @@ class CoverActor(AcceptActor):
     def send(self, key: jax.Array, state: State) -> jax.Array:
         """`i32[V]`, see the class."""
         del key
-        return cover.sent(state)
+        return jnp.where(cover.is_spare(state), cover.target(state), 0)

@@ -52,16 +52,15 @@ def with_hindsight(instances: Instance, key: jax.Array, *, rounds: int, max_stop
         rounds: of ruin and recreate.
         max_stops: L, the most stops of a vehicle in the whole day.
     """
-    keys = jax.random.split(key, instances.load.shape[0])
-    return jax.vmap(lambda instance, key: _search(instance, key, rounds, max_stops))(instances, keys)
 
+    def search(instance: Instance, key: jax.Array) -> Served:
+        first_key, key = jax.random.split(key)
+        prepared = known(instance)
+        first = first_plan(prepared, max_stops, first_key)
+        heats = geometric(*HEAT, jnp.arange(rounds, dtype=jnp.float32) / rounds)
+        return annealed(prepared, (first, first), jax.random.split(key, rounds), heats)[1]
 
-def _search(instance: Instance, key: jax.Array, rounds: int, max_stops: int) -> Served:
-    first_key, key = jax.random.split(key)
-    prepared = known(instance)
-    first = first_plan(prepared, max_stops, first_key)
-    heats = geometric(*HEAT, jnp.arange(rounds, dtype=jnp.float32) / rounds)
-    return annealed(prepared, (first, first), jax.random.split(key, rounds), heats)[1]
+    return jax.vmap(search)(instances, jax.random.split(key, instances.load.shape[0]))
 
 
 def known(instance: Instance) -> Prepared:

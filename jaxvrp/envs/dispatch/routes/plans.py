@@ -81,11 +81,6 @@ class Prepared(struct.PyTreeNode):
         columns = {name: self.table[..., column] for name, column in COLUMNS.items()}
         return self.fleet.replace(**columns, load=self.table[..., LOADS].astype(np.int32))
 
-    @property
-    def mean_pace(self) -> jax.Array:
-        """`f32[V]`, minutes for a straight kilometre, on average."""
-        return self.pace if self.factors is None else self.pace / self.factors.planned
-
     def row_of(self, request: jax.Array, is_pickup: jax.Array | bool) -> jax.Array:
         """`f32[...]`, the rows of the matrix as of `Instance.row_of`; requests are `f32[...]`."""
         sizes = None if self.fleet.depot is not None else (self.capacity.shape[-1], self.table.shape[-2])
@@ -243,7 +238,8 @@ def minutes_of_all(prepared: Prepared, origin: jax.Array, target: jax.Array) -> 
 def mean_minutes(prepared: Prepared, origin: jax.Array, target: jax.Array) -> jax.Array:
     """The same on average, `f32[V]`, between places `f32[2]` or `f32[2, V]`, as of `located`."""
     if prepared.fleet.travel_time is None:
-        return distance(origin, target) * prepared.mean_pace
+        pace = prepared.pace if prepared.factors is None else prepared.pace / prepared.factors.planned
+        return distance(origin, target) * pace
     planned = minutes_of_all(prepared, origin, target)
     return planned if prepared.factors is None else planned / prepared.factors.planned
 
