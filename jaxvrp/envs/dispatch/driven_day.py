@@ -17,8 +17,8 @@ from flax import struct
 from jaxvrp.envs.dispatch.env import DISPATCHER, Dispatch, decide, prepared_day
 from jaxvrp.envs.dispatch.problem.instance import Instance, Spot, minutes_along, pad
 from jaxvrp.envs.dispatch.problem.solution import Leg, Report, Stop, solution_report, spot_of
-from jaxvrp.envs.dispatch.routes.noisy_drive import begun_until, drive
-from jaxvrp.envs.dispatch.routes.plans import LOAD, REQUEST, begun_by, leaves, minutes_of_all, places_of
+from jaxvrp.envs.dispatch.routes.noisy_drive import drive
+from jaxvrp.envs.dispatch.routes.plans import LOAD, REQUEST, begins_by, leaves, minutes_of_all, places_of
 from jaxvrp.envs.dispatch.routes.schedule import positions
 from jaxvrp.envs.dispatch.rules import State, idle, without_stops
 from jaxvrp.episodes import follow
@@ -77,14 +77,15 @@ def _begun(env: Dispatch, states: State) -> tuple[jax.Array, ...]:
         plans, _ = decide(env, before, {DISPATCHER: after.choice[None]})
         until = jnp.where(after.done, jnp.inf, after.now)
         if before.prepared.factors is None:
-            begun, start, departs = begun_by(before.prepared, plans, until), plans.start, leaves(before.prepared, plans)
+            present, start, departs = plans.present, plans.start, leaves(before.prepared, plans)
             origin = positions(before.prepared, plans).before[..., :-1]
             way = minutes_of_all(before.prepared, origin, places_of(before.prepared, plans.stops))
         else:
             driven = drive(before.prepared, plans, until)
-            found = begun_until(before.prepared, driven, until), driven.start, driven.departs, driven.minutes
-            begun, start, departs, way = (values[:, -env.max_stops :] for values in found)
-        return begun & ~before.done, plans.stops, start, departs, way
+            found = driven.present, driven.start, driven.departs, driven.minutes
+            present, start, departs, way = (values[:, -env.max_stops :] for values in found)
+        begun = present & begins_by(before.prepared, departs, start, until) & ~before.done
+        return begun, plans.stops, start, departs, way
 
     before, after = (jax.tree.map(operator.itemgetter(part), states) for part in (slice(-1), slice(1, None)))
     return jax.vmap(of_step)(before, after)

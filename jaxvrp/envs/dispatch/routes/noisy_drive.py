@@ -25,6 +25,7 @@ from jaxvrp.envs.dispatch.routes.plans import (
     Plans,
     Prepared,
     Span,
+    begins_by,
     depot_of,
     gone_on,
     minutes_of_all,
@@ -154,20 +155,13 @@ def _leg(
     return arrival, minutes, jnp.where(arrival <= until, arrival, jnp.maximum(expected + planned, until))
 
 
-def begun_until(prepared: Prepared, driven: Drive, until: jax.Array) -> jax.Array:
-    """`bool[V, K]`: as `begun_by` of plans without noise."""
-    if prepared.fleet.depot is not None:
-        return driven.present & (driven.departs <= until)
-    return driven.present & ((driven.departs < until) | (driven.start <= until))
-
-
 # Jitted, so that a program that asks several times traces it once.
 @jax.jit
 def advance(prepared: Prepared, plans: Plans, span: Span) -> tuple[Plans, Begun]:
     """As `advance` of plans without noise: what plans are left, and what became known meanwhile."""
     until = span.until
     driven, size = drive(prepared, plans, until), plans.start.shape[-1]
-    begun = begun_until(prepared, driven, until)
+    begun = driven.present & begins_by(prepared, driven.departs, driven.start, until)
     of_plan, index = begun[:, -size:], index_of(begun.shape[-1])
     is_last = begun & (index == jnp.max(jnp.where(begun, index, -1), axis=-1, keepdims=True))
 

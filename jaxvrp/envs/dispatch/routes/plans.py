@@ -296,15 +296,13 @@ def leaves(prepared: Prepared, plans: Plans) -> jax.Array:
     return jnp.where(instance.is_drone[:, None], one_by_one, loads_at(plans)[:, None])
 
 
-def begun_by(prepared: Prepared, plans: Plans, until: jax.Array) -> jax.Array:
-    """`bool[V, S]`: stops that vehicles have begun by `until`; the first ones of each plan.
+def begins_by(prepared: Prepared, departs: jax.Array, start: jax.Array, until: jax.Array) -> jax.Array:
+    """`bool[V, S]`: stops, with these departures and starts, that are begun by `until`; the first ones of each plan.
 
     A vehicle that is free at this very moment has not left yet, so its first stop can still change. With a depot it has
     left: loading is service, and what has begun is done.
     """
-    if prepared.fleet.depot is not None:
-        return plans.present & (leaves(prepared, plans) <= until)
-    return plans.present & ((leaves(prepared, plans) < until) | (plans.start <= until))
+    return departs <= until if prepared.fleet.depot is not None else (departs < until) | (start <= until)
 
 
 class Span(NamedTuple):
@@ -319,7 +317,7 @@ class Span(NamedTuple):
 def advance(prepared: Prepared, plans: Plans, span: Span) -> tuple[Plans, Begun]:
     """What plans are left when time has passed, and what was begun meanwhile."""
     instance, load, granted = prepared.fleet, plans.stops[LOAD], 2 * prepared.slack
-    begun = begun_by(prepared, plans, span.until)
+    begun = plans.present & begins_by(prepared, leaves(prepared, plans), plans.start, span.until)
     count = jnp.sum(begun, axis=-1, dtype=jnp.int32)
     after_due = jnp.where(begun, plans.start - plans.stops[DUE], 0.0)
     wait, delay = jnp.sum(jnp.where(load > 0, after_due, 0.0)), jnp.sum(jnp.where(load > 0, 0.0, after_due))

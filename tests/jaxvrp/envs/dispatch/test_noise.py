@@ -10,7 +10,8 @@ from jaxvrp.envs.dispatch import leg_factors, solution_report
 from jaxvrp.envs.dispatch.driven_day import driven_day, stops_of
 from jaxvrp.envs.dispatch.problem.instance import as_float32, pad
 from jaxvrp.envs.dispatch.routes.noise import factors
-from jaxvrp.envs.dispatch.routes.noisy_drive import begun_until, drive
+from jaxvrp.envs.dispatch.routes.noisy_drive import drive
+from jaxvrp.envs.dispatch.routes.plans import begins_by
 from jaxvrp.envs.dispatch.routes.replan import replan
 from jaxvrp.envs.dispatch.shown.story import story_of
 from jaxvrp.episodes import from_states, whole
@@ -81,7 +82,7 @@ def test_almost_no_noise_is_no_noise(scenario):
 def legs_ended(state):
     """`i32[V]`, how many legs of each vehicle have ended."""
     driven = drive(state.prepared, state.plans, state.now)
-    begun = begun_until(state.prepared, driven, state.now)
+    begun = driven.present & begins_by(state.prepared, driven.departs, driven.start, state.now)
     there = jnp.where(begun & (driven.arrival <= state.now), driven.leg + 1, 0)
     home = jnp.where(begun & driven.ends_trip & (driven.home <= state.now), driven.leg + 2, 0)
     return jnp.maximum(state.plans.under_way.leg, jnp.maximum(there, home).max(axis=-1))
