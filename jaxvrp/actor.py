@@ -41,7 +41,9 @@ def sample_masked(uniform: jax.Array, mask: jax.Array) -> jax.Array:
 
 def _ranks_by_product(mask: jax.Array) -> jax.Array:
     """`i32[..., actions]`, how many actions up to each are legal; exact in float32, and the fastest on a CPU."""
-    return jnp.matmul(mask.astype(jnp.float32), _triangle(mask).astype(np.float32)).astype(jnp.int32)
+    # By way of bytes: of 5, 7, 21 and other odd numbers of actions, XLA's code for AMD's CPUs took ten times as long.
+    legal = mask.astype(jnp.uint8).astype(jnp.float32)
+    return jnp.matmul(legal, _triangle(mask).astype(np.float32)).astype(jnp.int32)
 
 
 def _ranks_by_sums(mask: jax.Array) -> jax.Array:
