@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -87,7 +86,8 @@ def _begun(env: Dispatch, states: State) -> tuple[jax.Array, ...]:
         begun = present & begins_by(before.prepared, departs, start, until) & ~before.done
         return begun, plans.stops, start, departs, way
 
-    before, after = (jax.tree.map(operator.itemgetter(part), states) for part in (slice(-1), slice(1, None)))
+    before = jax.tree.map(lambda leaf: leaf[:-1], states)
+    after = jax.tree.map(lambda leaf: leaf[1:], states)
     return jax.vmap(of_step)(before, after)
 
 

@@ -297,7 +297,7 @@ def leaves(prepared: Prepared, plans: Plans) -> jax.Array:
 
 
 def begins_by(prepared: Prepared, departs: jax.Array, start: jax.Array, until: jax.Array) -> jax.Array:
-    """`bool[V, S]`: stops, with these departures and starts, that are begun by `until`; the first ones of each plan.
+    """`bool[V, S]`: whether stops with these departures and starts (`f32[V, S]`) are begun by `until` (`f32[]`).
 
     A vehicle that is free at this very moment has not left yet, so its first stop can still change. With a depot it has
     left: loading is service, and what has begun is done.
