@@ -32,6 +32,8 @@ ALGORITHMS = {
     "sac": Algorithm(SACConfig, Box),
 }
 
+CONFIG_CLASSES = {name: algorithm.config_class for name, algorithm in ALGORITHMS.items()}
+
 KINDS = {Discrete: "discrete", Box: "continuous"}
 
 

@@ -25,7 +25,7 @@ from jaxvrp.io.messages import few, installing, shown
 from jaxvrp.io.whole_files import try_to_write, write_csv
 from jaxvrp.io.yaml_text import read_yaml
 from jaxvrp.show import save_still
-from train.algorithms import ALGORITHMS
+from train.algorithms import CONFIG_CLASSES
 from train.commands.entry import entry
 from train.commands.trainings import Trainings, command_of
 from train.run import loop
@@ -96,8 +96,7 @@ class EndedError(Exception):
 class StoppedError(BaseException):
     """Ctrl-C, or a request to terminate.
 
-    Not `KeyboardInterrupt`, of which Optuna makes a failed trial: this one stays as it is, so that it is taken up again
-    like that of a killed worker.
+    Not an `Exception`, which ends a trial alone: the sweep ends, too.
     """
 
 
@@ -127,7 +126,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = Parser("train.sweep", "Train many runs of a configuration with other keys, chosen by Optuna.")
     parser.add_argument("--config", required=True, metavar="FILE", help="as of a training")
     parser.add_argument("--space", required=True, metavar="FILE", help="YAML: what each key may be")
-    parser.add_argument("--algorithm", choices=[*ALGORITHMS], help="default: that of the file, else mappo")
+    parser.add_argument("--algorithm", choices=[*CONFIG_CLASSES], help="default: that of the file, else mappo")
     parser.add_argument("--trials", type=positive, default=64, metavar="N", help="default: 64")
     parser.add_argument("--out", metavar="DIR", help="of all run folders (default: sweeps/ and the configuration)")
     parser.add_argument("--storage", metavar="URL", help="database of the trials (default: sweep.db in --out)")
@@ -151,7 +150,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 def read_sweep(args: argparse.Namespace, keys: Sequence[str]) -> Sweep:
     """The sweep that a command line asks for, checked: the least and the largest of every range can be trained."""
     algorithm = args.algorithm or read_config_file(args.config).get("algorithm") or "mappo"
-    config_class = ALGORITHMS[algorithm].config_class
+    config_class = CONFIG_CLASSES[algorithm]
     words = ("--config", args.config, *keys)
     space = read_space(args.space)
     for name in LAUNCH.keys() & space.keys():
@@ -161,10 +160,12 @@ def read_sweep(args: argparse.Namespace, keys: Sequence[str]) -> Sweep:
             raise UserError(f"--{given} is fixed, and in {args.space} as well; leave one of them out")
         if given in LAUNCH:
             raise UserError(f"--{given} is of one run; a sweep has --out, and goes on when the same command is given")
-    check_names(space, known_for(config_class, read_config_file(args.config), keys).keys, f" in {args.space}")
+    known = known_for(config_class, read_config_file(args.config), keys)
+    check_names(space, known.keys, f" in {args.space}", CONFIG_CLASSES)
     for ends in zip(*map(_ends, space.values()), strict=True):
         values = dict(zip(space, ends, strict=True))
-        parse(config_class, [*words, *typed(values)], prog=f"train.{algorithm}", description="")
+        words_of_trial = [*words, *typed(values)]
+        parse(config_class, words_of_trial, prog=f"train.{algorithm}", description="", algorithms=CONFIG_CLASSES)
     out = pathlib.Path(args.out or pathlib.Path("sweeps") / pathlib.Path(args.config).stem)
     return Sweep(algorithm, words, space, args.trials, args.sampler_seed, out)
 
@@ -314,7 +315,7 @@ def work(study: optuna.Study, sweep: Sweep, stop: Stop) -> None:
             bar.set_postfix_str(_best(study))
             running = {each._trial_id for each in trials if each.state == states.RUNNING}
             if sum(map(_has_place, trials)) < sweep.trials or any(each.state == states.WAITING for each in trials):
-                study.optimize(lambda trial: train_trial(trial, sweep, worker), n_trials=1, catch=(EndedError,))
+                study.optimize(lambda trial: try_once(trial, sweep, worker), n_trials=1, catch=(EndedError,))
             elif running:
                 numbers = few(each.number for each in trials if each.state == states.RUNNING)
                 bar.set_postfix_str(f"waiting for other workers, or a minute if they are gone: trial {numbers}")
@@ -375,6 +376,17 @@ def _best(study: optuna.Study) -> str:
     complete = [each for each in study.get_trials(deepcopy=False) if each.state.name == "COMPLETE"]
     best = max(complete, key=lambda each: each.values[0], default=None)
     return "" if best is None else f"best return {best.value:.3f} in {best.user_attrs[FOLDER]}"
+
+
+def try_once(trial: optuna.Trial, sweep: Sweep, worker: Worker) -> float:
+    """`train_trial`; a stopped trial is lost at once, not, as that of a killed worker, a minute later."""
+    import optuna
+
+    try:
+        return train_trial(trial, sweep, worker)
+    except StoppedError:
+        trial.study.tell(trial, state=optuna.trial.TrialState.FAIL)
+        raise
 
 
 def train_trial(trial: optuna.Trial, sweep: Sweep, worker: Worker) -> float:

@@ -360,17 +360,17 @@ def test_a_database_that_cannot_be_written_is_one_line(stand_in, is_of_a_trial, 
         sweep.main(words(stand_in, 1))
 
 
-def test_a_trial_that_is_interrupted_before_its_run_begins_is_not_lost(stand_in, monkeypatch):
+def test_a_trial_that_is_interrupted_before_its_run_begins_is_taken_up_first(stand_in, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(sweep, "_suggest", lambda *_: signal.raise_signal(signal.SIGTERM))
         with pytest.raises(Interrupted):
-            sweep.main(words(stand_in, 2, "--heartbeat", "1"))
+            sweep.main(words(stand_in, 2))
     assert not list((stand_in / "out").glob("*.starts"))
-    sweep.main(words(stand_in, 2, "--heartbeat", "1"))
+    sweep.main(words(stand_in, 2))
     assert [(row[0], row[1], row[-1]) for row in sorted(table(stand_in))] == [
-        ("trial_0000", "complete", "2"),
-        ("trial_0000", "taken up by 2", "0"),
-        ("trial_0001", "complete", "1"),
+        ("trial_0000", "complete", "1"),
+        ("trial_0000", "taken up by 1", "0"),
+        ("trial_0002", "complete", "2"),
     ]
 
 

@@ -17,7 +17,7 @@ from jaxvrp import Environment
 from jaxvrp.io.command_line import UserError, program_name
 from jaxvrp.io.messages import out_of_memory, shown
 from jaxvrp.policies.networks import NETWORKS
-from train.algorithms import ALGORITHMS, make_train
+from train.algorithms import CONFIG_CLASSES, make_train
 from train.learning.learner import Learner
 from train.learning.sharding import initialize
 from train.run import loop
@@ -44,10 +44,11 @@ def main(algorithm: str, argv: Sequence[str] | None = None, *, kept: Kept | None
     """
     description = f"Train with {algorithm.upper()}, end to end on the device, and see what was learned."
     launch = command_line.parse(
-        ALGORITHMS[algorithm].config_class,
+        CONFIG_CLASSES[algorithm],
         sys.argv[1:] if argv is None else argv,
         prog=f"train.{algorithm}",
         description=description,
+        algorithms=CONFIG_CLASSES,
     )
     if launch.coordinator:
         try:

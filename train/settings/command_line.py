@@ -8,6 +8,7 @@ import dataclasses
 import os
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import jaxvrp
@@ -70,8 +71,15 @@ class Launch:
     process_id: int
 
 
-def parse(config_class: type[Config], argv: Sequence[str], *, prog: str, description: str) -> Launch:
-    """Read a command line.
+def parse(
+    config_class: type[Config],
+    argv: Sequence[str],
+    *,
+    prog: str,
+    description: str,
+    algorithms: Mapping[str, type[RunConfig]] = MappingProxyType({}),
+) -> Launch:
+    """Read a command line; a key of another of the `algorithms`, their configurations by name, is refused as such.
 
     Raises:
         UserError: an unknown key, a wrong type, a value out of range, a missing or malformed file.
@@ -87,8 +95,8 @@ def parse(config_class: type[Config], argv: Sequence[str], *, prog: str, descrip
         raise UserError(f"{path} is of algorithm {algorithm}; train with {program_name(f'train.{algorithm}')}")
     known = known_for(config_class, from_file, argv)
     keys = known.keys
-    check_names(options, [*keys, "help"], "")
-    check_names(from_file, keys.keys() - {"config", "resume", "trust"}, " in the file")
+    check_names(options, [*keys, "help"], "", algorithms)
+    check_names(from_file, keys.keys() - {"config", "resume", "trust"}, " in the file", algorithms)
     if twice := [name for name in options if options.count(name) > 1]:  # of two, argparse would take the last
         raise UserError(f"--{twice[0]} is given twice; leave one of them out")
     typed = vars(_parser(keys.values(), prog, description).parse_args(list(argv)))
@@ -202,11 +210,23 @@ class Known:
             return changed_parameters(self.env, {**names, **given}, changes)
 
 
-def check_names(names: Iterable[str], known: Iterable[str], place: str) -> None:
-    """Refuse a name that is not known, with the nearest; `place` says where it stands, ` in the file`."""
+def check_names(
+    names: Iterable[str],
+    known: Iterable[str],
+    place: str,
+    algorithms: Mapping[str, type[RunConfig]] = MappingProxyType({}),
+) -> None:
+    """Refuse a name that is not known, with the nearest, or with those of the `algorithms` that have it.
+
+    `place` says where it stands, ` in the file`.
+    """
     known = set(known)
     for name in names:
         if name not in known:
+            having = [algorithm for algorithm, each in algorithms.items() if name in each.__dataclass_fields__]
+            if having:
+                remedy = f"leave it out, or train with {' or '.join(having)}, where it is known"
+                raise UserError(f"unknown key {shown(name)}{place}; {remedy}")
             # Keys that repeat the parameters with another prefix are suggested only where the typed name has it.
             hidden = tuple(f"{mapping}." for mapping in REPEATING if mapping[:4] not in name)
             others = {key for key in known - ANY_KEYS if not key.startswith(hidden)}
