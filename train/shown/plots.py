@@ -190,7 +190,7 @@ def _draw_seeds(
 
 def _from_0_to_1(axes: Any, drawn: Sequence[np.ndarray]) -> None:
     """The axis of rates, which goes on to the largest value: a length as a share of that at the start can exceed 1."""
-    axes.set_ylim(-0.02, 1.02 * max(values.max(initial=1.0) for values in drawn))
+    axes.set_ylim(-0.02, 1.02 * max([1.0, *(values.max(initial=1.0) for values in drawn)]))
 
 
 def _levels(axes: Any, baselines: Mapping[str, Mapping[str, Any]]) -> list[Any]:

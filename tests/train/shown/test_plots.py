@@ -74,6 +74,11 @@ def test_a_rate_above_1_is_not_cut_off():
         assert axes.get_ylim() == (-0.02, pytest.approx(1.53))
 
 
+def test_a_run_without_rates_is_drawn():
+    drawn = panels(plots.learning_curve(RECORDS, {}, ()))
+    assert not drawn["rate"].lines and drawn["rate"].get_ylim() == (-0.02, pytest.approx(1.02))
+
+
 def test_returns_of_different_lengths_have_axes_of_their_own():
     records = [*RECORDS[:2], {**RECORDS[2], "eval/length": [90.0, 110.0]}]
     drawn = panels(plots.learning_curve(records, {"greedy": {"return": 7.0}}, HEADLINES))
