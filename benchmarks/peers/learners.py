@@ -165,7 +165,7 @@ class Smax(Foreign):
     """SMAX with three marines on each side, whose enemies play by a rule, with the parameters of the scripts."""
 
     @property
-    def there(self) -> Any:
+    def wrapped(self) -> Any:
         """The environment."""
         with jax.ensure_compile_time_eval():  # as in `from_jaxmarl`
             return _smax()

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import jaxvrp
 from benchmarks.peers import __main__ as peers
 from benchmarks.peers import curves, learners, players, scripts, training
 from benchmarks.peers.learners import COMPARISONS, SIDES, Comparison, Update
@@ -298,6 +299,16 @@ def test_a_process_says_why_it_ended(clone):
 def test_comparisons_are_of_known_sides_and_have_names_of_their_own():
     assert {side for comparison in COMPARISONS for side in comparison.sides} == set(SIDES)
     assert len({comparison.name for comparison in COMPARISONS}) == len(COMPARISONS)
+
+
+def test_every_environment_of_ours_to_learn_in_can_be_made():
+    for comparison in COMPARISONS:
+        assert jaxvrp.make(**comparison.env)
+
+
+def test_smax_has_three_marines_for_our_learners():
+    pytest.importorskip("jaxmarl", reason="JaxMARL is not installed; pip install -e '.[jaxmarl]'")
+    assert learners.Smax().agents_of == {"ally": ["ally_0", "ally_1", "ally_2"]}
 
 
 def test_the_command_line_writes_what_was_played(args, rates_of, monkeypatch, tmp_path, capsys):
