@@ -82,10 +82,11 @@ def learning_curve(
 
     Returns of training and evaluation have panels of their own where their episodes are not equally long. Those of the
     baselines are drawn as levels beside those of evaluation; headlines with a `curve` are rates, drawn from 0 to 1
-    or to the largest.
+    or to the largest, in a panel that is there if they are.
     Returns a figure of matplotlib.
     """
-    panels = {**_return_panels(records), "rate": rates_of(headlines), **_role_panel(records)}
+    rates = {"rate": curves} if (curves := rates_of(headlines)) else {}
+    panels = {**_return_panels(records), **rates, **_role_panel(records)}
     figure = paper.new_figure(4.0 * len(panels), 3.6, DPI)
     figure.set_layout_engine("constrained")
     seeds = 1
@@ -190,7 +191,7 @@ def _draw_seeds(
 
 def _from_0_to_1(axes: Any, drawn: Sequence[np.ndarray]) -> None:
     """The axis of rates, which goes on to the largest value: a length as a share of that at the start can exceed 1."""
-    axes.set_ylim(-0.02, 1.02 * max([1.0, *(values.max(initial=1.0) for values in drawn)]))
+    axes.set_ylim(-0.02, 1.02 * max(values.max(initial=1.0) for values in drawn))
 
 
 def _levels(axes: Any, baselines: Mapping[str, Mapping[str, Any]]) -> list[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import fnmatch
 import glob
 import hashlib
 import os
@@ -23,6 +24,7 @@ from jaxvrp.io.limits import LARGEST_WHOLE
 from jaxvrp.io.messages import printable, shown
 from jaxvrp.io.whole_files import write_csv, write_json
 from train.commands.instance_file import assumed_words, show_warnings
+from train.run.folder import RunFolder
 from train.run.progress import Bar
 from train.solving.case_file import read_case
 from train.solving.problem import Problem, chosen, open_problem, problem_in, read_problems, stack_of
@@ -99,6 +101,22 @@ def files_of(text: str) -> list[pathlib.Path]:
     return files
 
 
+def refuse_among_problems(out: pathlib.Path, text: str, files: Sequence[pathlib.Path]) -> None:
+    """Refuse a folder for plans from which `files_of` the same text would take plans for problems.
+
+    Raises:
+        UserError: it is one.
+    """
+    pattern = "*" if pathlib.Path(text).is_dir() else pathlib.Path(text).name
+    written = (plan_path(out, files[0], None).name, ALL)
+    is_read_again = any(fnmatch.fnmatch(name, pattern) for name in written)
+    if is_read_again and out.resolve() in {file.parent.resolve() for file in files}:
+        raise UserError(
+            f"--out {out}: {text} would read the plans there as problems; give another folder, or a pattern such as "
+            f"'{out / '*.txt'}'"
+        )
+
+
 def checksum(path: pathlib.Path) -> str:
     """SHA-256 of the content of a file."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
@@ -172,6 +190,7 @@ def solve_shard(args: argparse.Namespace) -> None:
     """
     part, out = args.shard or Shard(1, 1), pathlib.Path(args.out[0])
     files, settings = files_of(args.instance), _settings(args)
+    refuse_among_problems(out, args.instance, files)
     out.mkdir(parents=True, exist_ok=True)
     entries, groups = _pending(files[part.number - 1 :: part.total], settings, out, args)
     with Bar(total=sum(map(len, groups.values())), unit="plan") as bar:
@@ -201,6 +220,10 @@ def _settings(args: argparse.Namespace) -> dict[str, Any]:
     settings = {name: getattr(args, name) for name in ("seconds", "method", "run", "env", "seed")}
     if args.fleet:
         settings["fleet"] = _fleet_checksum(pathlib.Path(args.fleet))
+    if args.run:
+        settings["policy"] = digest(
+            RunFolder(args.run, trust=args.trust, named=args.given.values()).load("latest").params
+        )
     return settings | {f"env.{name}": value for name, value in args.given.items()}
 
 
@@ -221,7 +244,7 @@ def _pending(
         try:
             name, problems = _read(file, args)
         except UserError as error:
-            entries.append({"file": file.name, "error": str(error)})
+            entries.append({"file": file.name, "error": _naming(file, error)})
             continue
         sha256 = checksum(file)
         for row, problem in enumerate(problems):
@@ -253,7 +276,7 @@ def _solve_pending(name: str, group: Sequence[_Pending], args: argparse.Namespac
         try:
             solutions = _solve_batch(name, stack, part, args) if stack else [_solve_alone(name, part[0], args)]
         except UserError as error:
-            yield from ({"file": each.file.name, "error": str(error)} for each in part)
+            yield from ({"file": each.file.name, "error": _naming(each.file, error)} for each in part)
             continue
         if solutions[-1].interrupted:  # a plan of fewer seconds than the settings say would never be made again
             raise KeyboardInterrupt
@@ -262,6 +285,11 @@ def _solve_pending(name: str, group: Sequence[_Pending], args: argparse.Namespac
             entry = entry_of(each.path)
             assert entry
             yield entry
+
+
+def _naming(file: pathlib.Path, error: UserError) -> str:
+    """Why a file is refused, for a list of many: some mistakes are of an option that does not fit this one alone."""
+    return str(error) if str(file) in str(error) else f"{file}: {error}"
 
 
 def _solve_alone(name: str, pending: _Pending, args: argparse.Namespace) -> Solution:

@@ -1,7 +1,9 @@
 """Many files: each is solved once, whatever is killed, and a collection misses nothing."""
 
+import dataclasses
 import json
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -13,7 +15,9 @@ import pytest
 import jaxvrp
 from jaxvrp.envs.darp import generate_dataset, save
 from jaxvrp.io.command_line import INTERRUPTED, UserError, run_command
+from jaxvrp.policies.folder import CONFIG, SHIPPED, read_card, write_policy
 from train import solve
+from train.run.folder import RunFolder
 from train.solving import methods, shards, solution
 
 ROOT = pathlib.Path(shards.__file__).parents[2]
@@ -121,12 +125,54 @@ def test_ctrl_c_ends_all_of_it_and_keeps_what_is_done(days, method, monkeypatch,
     assert len(plans(days)) == 6 and kept.items() <= plans(days).items()
 
 
+def test_a_policy_of_the_same_name_that_was_trained_further_solves_again(days, monkeypatch):
+    policy = shutil.copytree(SHIPPED / "darp", days.parent / "policy")
+    solved, once = [], shards.solved
+    monkeypatch.setattr(shards, "solved", lambda problem, **options: solved.append(problem) or once(problem, **options))
+    words = [str(days / "day0.npz*"), "--out", str(days.parent / "plans"), "--run", str(policy)]
+    for counts in (1, 1, 2):
+        if counts == 2:
+            later = jax.tree.map(lambda leaf: leaf + 1, RunFolder(policy).load("latest").params)
+            card = dataclasses.asdict(read_card(policy))
+            write_policy(policy, later, policy / CONFIG, **{name: card[name] for name in card if name != "checksums"})
+        solve.main([*words, "--method", "nearest neighbour"])
+        assert len(solved) == counts
+
+
 def test_a_broken_file_is_named_and_all_others_are_solved(days):
     (days / "day0.npz").write_text("nothing")
     with pytest.raises(UserError, match=r"1 of the files are refused, the first: .*day0\.npz"):
         run(days)
     assert len(plans(days)) == 5
     assert "day0.npz" in shards.collect(days.parent / "plans")
+
+
+def test_a_file_that_an_option_does_not_fit_is_named(days):
+    shutil.copy(ROOT / "docs" / "maps" / "market_town.json", days)
+    with pytest.raises(
+        UserError, match=r"1 of the files .*market_town\.json: --method nearest neighbour: there is none"
+    ):
+        run(days)
+    assert re.search(r"refused: \S+market_town\.json: --method", shards.collect(days.parent / "plans"))
+
+
+@pytest.mark.parametrize("text", ["days", "days/*", "./days/*.*", "days/../days"])
+def test_plans_do_not_go_among_the_problems(days, text, monkeypatch):
+    """A second run would take them for problems."""
+    monkeypatch.chdir(days.parent)
+    before = sorted(days.iterdir())
+    with pytest.raises(
+        UserError, match=r"^--out days: \S+ would read the plans there as problems; give another folder"
+    ):
+        solve.main([text, "--out", "days", "--method", "nearest neighbour"])
+    assert sorted(days.iterdir()) == before
+
+
+def test_plans_may_go_beside_problems_of_other_endings(days):
+    words = [str(days / "day*.npz"), "--out", str(days), "--method", "nearest neighbour"]
+    solve.main(words)
+    solve.main(words)
+    assert "4 plans" in shards.collect(days)
 
 
 MISTAKES = {
