@@ -148,6 +148,11 @@ def resolve(name: str, kind: str = "environment") -> Factory:
         return _checked_callable(_import(name, kind), name, kind)
     known = _ENTRIES[kind]
     if name not in known:
+        if kind == "environment" and name in _ENTRIES["scenario"]:
+            raise ValueError(
+                f"unknown environment {shown(name)}, which is a scenario; give its environment, and this as scenario "
+                "(jaxvrp list has both)"
+            )
         raise ValueError(
             f"unknown {kind} {shown(name)}; {nearest(name, known)}; name your own as 'package.module:attribute'"
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import json
 import os
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -257,6 +258,7 @@ def build_config(
         randomized(env, repeated["randomize"], repeated["randomize_from"])
     built = {name: value for name, value in env_values.items() if name not in env.parameters}
     built |= {name: value for name, value in env.parameters.items() if complete or name in env_values}
+    _refuse_objects(built)
     eval_values = {name: changed.parameters[name] for name in evaluation_parameters(env, repeated["eval_env"])}
     if "stages" in values:
         values = {**values, "stages": tuple(stages_module.read_stages(values["stages"]))}
@@ -264,6 +266,18 @@ def build_config(
         return fields.build(config_class, {**values, **repeated, "env": built, "eval_env": eval_values}, "key"), env
     except (ValueError, TypeError) as error:
         raise UserError(str(error)) from None
+
+
+def _refuse_objects(parameters: Mapping[str, Any]) -> None:
+    """Refuse parameters of an environment that the files of a run cannot hold."""
+    for name, value in parameters.items():
+        try:
+            json.dumps(value)
+        except TypeError:
+            raise UserError(
+                f"env.{name} is {shown(value)}, which the files of a run cannot hold; train in a class of environments "
+                "that makes it, from parameters that are numbers, texts, true or false"
+            ) from None
 
 
 @contextlib.contextmanager

@@ -27,6 +27,7 @@ TINY = "--num_envs 4 --num_minibatches 2 --num_devices 1 --rollout_length 8 --to
 
 SCENARIOS = """
 import jax.numpy as jnp
+from jaxvrp import fields
 from jaxvrp.envs.truck_drone.scenarios import TruckDroneBasic
 
 class LongReward(TruckDroneBasic):
@@ -52,6 +53,9 @@ class PythonIf(TruckDroneBasic):
 
 class LongName(TruckDroneBasic):
     pass
+
+class Holds(TruckDroneBasic):
+    thing: object = fields.size(len)
 
 class NoScenario:
     pass
@@ -155,7 +159,7 @@ WORDS = {
     "--num_env 3": "unknown key 'num_env'; did you mean 'num_envs'",
     "--env.drone_sped 3": "unknown key 'env.drone_sped'; did you mean 'env.drone_speed'$",
     "--zzz 3": r"unknown key 'zzz'; none of \d+ is similar; some of them: activation, (\w+, ){3}\w+$",
-    "--batch_size 3": r"unknown key 'batch_size'; the most similar of \d+: attention_size, hidden_sizes, ",
+    "--batch_size 3": "unknown key 'batch_size'; leave it out, or train with td3 or sac, where it is known$",
     "--lr 3": r"unknown key 'lr'; the most similar of \d+: logger, lr_decay, actor_lr$",
     "--eval_env.max_step 9": "unknown key 'eval_env.max_step'; did you mean 'eval_env.max_steps'$",
     "--env.eval_max_steps 9": "unknown key 'env.eval_max_steps'; did you mean .*'eval_env.max_steps'",
@@ -202,10 +206,12 @@ WORDS = {
     "--env.dt 0": "dt is 0.0; it must be > 0",
     "--env.max_steps 2": "max_steps is 2; it must be >= 3",
     "--env.name truck_dron": "unknown environment 'truck_dron'; did you mean 'truck_drone'",
+    "--env.name truck_drone_same_day": "environment 'truck_drone_same_day', which is a scenario; give its env",
     "--env.scenario truck_basic": "unknown scenario 'truck_basic'; did you mean 'truck_drone_basic'",
     "--env.scenario nowhere:Scenario": "no module 'nowhere'; run from the folder that holds it",
     "--env.scenario scenarios_of_a_user:LongRewad": "has no 'LongRewad'; did you mean 'LongReward'",
     "--env.scenario scenarios_of_a_user:NoScenario": "neither a class of scenarios nor registered",
+    "--env.scenario scenarios_of_a_user:Holds": "env.thing is <built-in function len>, which the files of a run",
     "--env.scenario syntax_of_a_user:Scenario": r"SyntaxError: .*syntax_of_a_user\.py, line 1.*; mend it there",
     "--env.scenario import_of_a_user:Scenario": r"no_such_module_anywhere.*\(import_of_a_user\.py:1\)",
     "--env.name factory_of_a_user:fails": r"RuntimeError: two lines \(factory_of_a_user\.py:\d+\)",
