@@ -32,9 +32,10 @@ class VRPEnv:
     """Agents in a list, truck first: `truck_0`, `drone_0`, ...
 
     `info_n[i]` has `available_actions` (`f32[actions]` of 0 and 1, agents with a discrete action), `share_obs`
-    (`f32[G]`), `policy_id` (0 truck, 1 drone), `time_step`, all metrics of the episode (`customers_served`,
-    `total_customers`, ...), `bad_transition` (the episode was cut short: its value is to be bootstrapped), and `valid`
-    (agents whose rows can be void), `individual_reward` (its own, of the last step).
+    (`f32[G]`), `policy_id` (0 truck, 1 drone), `time_step` (of the simulation: a decision may take several), all
+    metrics of the episode (`customers_served`, `total_customers`, ...), `bad_transition` (the episode was cut short:
+    its value is to be bootstrapped), and `valid` (agents whose rows can be void), `individual_reward` (its own, of the
+    last step).
 
     Args:
         args: a namespace, of which the parameters of the environment are read and whatever else it has is left alone
@@ -84,7 +85,7 @@ class VRPEnv:
         shape = (self.n * self._longest,) if self._concatenates else self._host.global_shape
         self.share_observation_space = [spaces.Box(-np.inf, np.inf, shape, np.float32)] * self.n
         self.infos: list[dict[str, Any]] = []
-        self._time, self._done = 0, False
+        self._time = 0.0
         self.seed(_read(args, "seed"))
 
     def seed(self, seed: int | None = None) -> None:
@@ -93,7 +94,7 @@ class VRPEnv:
 
     def reset(self) -> list[np.ndarray]:
         """A fresh problem: the observations."""
-        self._time, self._done = 0, False
+        self._time = 0.0
         return self._observed(self._host.reset(self._random))
 
     def step(
@@ -107,9 +108,9 @@ class VRPEnv:
         """
         rows = elements(self.agents, self.action_space, actions)
         timestep = self._host.step(self._host.join(rows))
-        self._time, self._done = self._time + (not self._done), bool(timestep.done)
-        observations = self._observed(timestep)
-        return observations, [[info["individual_reward"]] for info in self.infos], [self._done] * self.n, self.infos
+        self._time += float(timestep.duration)
+        observations, done = self._observed(timestep), bool(timestep.done)
+        return observations, [[info["individual_reward"]] for info in self.infos], [done] * self.n, self.infos
 
     def close(self) -> None:
         """Nothing is held."""
@@ -120,7 +121,7 @@ class VRPEnv:
         seen: list[Any] = [timestep.observation[role][row] for _, role, row in members]
         padded = pad(seen, self._longest)
         shared = {
-            "time_step": self._time,
+            "time_step": int(self._time),
             "share_obs": padded.ravel() if self._concatenates else timestep.global_observation,
             "bad_transition": bool(timestep.truncated),
         }

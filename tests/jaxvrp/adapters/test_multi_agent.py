@@ -69,6 +69,14 @@ def test_it_plays_what_the_environment_plays(vrp, env, by_hand):
     np.testing.assert_array_equal(last[0][0], obs_n[0])
 
 
+def test_time_is_that_of_the_simulation_where_decisions_hold(env):
+    vrp = VRPEnv(env=env.replace(decide="events", max_repeat=2))
+    vrp.seed(0)
+    vrp.reset()
+    times = [vrp.step([0, 0, 0])[3][1]["time_step"] for _ in range(2)]
+    assert times == [2, 4] and type(times[0]) is int
+
+
 def test_one_hot_rows_and_indices_are_the_same_actions(vrp):
     played = []
     for encode in (list, one_hot, np.array, lambda actions: [[action] for action in actions]):
