@@ -7,6 +7,8 @@ program after `initialize`.
 from __future__ import annotations
 
 import functools
+import os
+import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any
@@ -28,9 +30,12 @@ def initialize(coordinator: str, num_processes: int, process_id: int) -> None:
     """Join a group of processes; call this before any use of a device.
 
     Raises:
-        ValueError: the coordinator is `AUTO`, and this process was not started by a cluster that JAX knows.
+        ValueError: the coordinator is `AUTO`, and this process was not started by a cluster that JAX knows; or this is
+            process 0, and the port of its address cannot be had.
     """
     if coordinator != AUTO:
+        if process_id == 0:
+            _check_port(int(coordinator.rpartition(":")[2]))
         jax.distributed.initialize(coordinator, num_processes, process_id)
         return
     try:
@@ -40,6 +45,17 @@ def initialize(coordinator: str, num_processes: int, process_id: int) -> None:
             "coordinator is auto, and no cluster has started this process (SLURM's srun, Open MPI's mpirun, a TPU "
             "pod); start it there, or give HOST:PORT with num_processes and process_id"
         ) from None
+
+
+def _check_port(port: int) -> None:
+    """Refuse a port that this process cannot serve: JAX ends it by a segmentation fault."""
+    is_dual = socket.has_dualstack_ipv6()
+    family = socket.AF_INET6 if is_dual else socket.AF_INET
+    try:
+        socket.create_server(("", port), family=family, dualstack_ipv6=is_dual).close()
+    except OSError as error:
+        reason = os.strerror(error.errno or 0)
+        raise ValueError(f"coordinator: process 0 cannot have port {port}: {reason}; give another one") from None
 
 
 def make_mesh(num_devices: int | None = None) -> Mesh:

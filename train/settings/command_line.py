@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import re
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -131,6 +132,11 @@ def _check_resume(options: Sequence[str]) -> None:
         )
 
 
+def _is_address(coordinator: str) -> bool:
+    found = re.fullmatch(r".+:(\d{1,5})", coordinator)
+    return coordinator == AUTO or (found is not None and 0 < int(found[1]) < 2**16)
+
+
 def _processes(launch: dict[str, Any]) -> dict[str, int]:
     """Number and place of the processes; all that several of them need is given, or nothing of it."""
     given = [name for name in PROCESSES if launch[name] is not None]
@@ -139,6 +145,8 @@ def _processes(launch: dict[str, Any]) -> dict[str, int]:
         raise UserError(f"--coordinator auto finds out the number and place of the process; leave out --{given[1]}")
     if given and missing and launch["coordinator"] != AUTO:
         raise UserError(f"--{given[0]} is given without --{missing[0]}; several processes need {', '.join(PROCESSES)}")
+    if given and not _is_address(str(launch["coordinator"])):
+        raise UserError(f"coordinator is {shown(launch['coordinator'])}; it must be HOST:PORT of process 0, or auto")
     if given and launch["resume"] is None and not launch["run_dir"]:
         raise UserError("several processes write one run folder; give all of them the same --run_dir")
     numbers = {name: str(launch[name] or 0) for name in ("num_processes", "process_id")}

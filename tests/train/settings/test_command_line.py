@@ -3,6 +3,7 @@
 import dataclasses
 import re
 import runpy
+import socket
 import subprocess
 import sys
 
@@ -242,6 +243,9 @@ WORDS = {
     "--resume nowhere --run_dir there": "--resume goes on .*; leave out --run_dir",
     "--num_processes 2": "--num_processes is given without --coordinator",
     "--coordinator a:1 --num_processes two --process_id 0 --run_dir x": "num_processes is 'two'; it must be",
+    "--coordinator 127.0.0.1 --num_processes 2 --process_id 0 --run_dir x": "'127.0.0.1'; it must be HOST:PORT of p",
+    "--coordinator a:1x --num_processes 2 --process_id 0 --run_dir x": "coordinator is 'a:1x'; it must be HOST:PORT",
+    "--coordinator a:99999 --num_processes 2 --process_id 0 --run_dir x": "coordinator is 'a:99999'; it must be HOST:P",
     "--coordinator auto --process_id 0 --run_dir x": "auto finds out .*; leave out --process_id",
     "--coordinator a:1 --num_processes 2 --process_id 0": "give all of them the same --run_dir",
 }
@@ -250,6 +254,13 @@ WORDS = {
 @pytest.mark.parametrize("words", WORDS, ids=lambda words: words[:70])
 def test_bad_words(words, mistake):
     assert re.search(WORDS[words], mistake(words))
+
+
+def test_a_port_that_another_program_has(mistake):
+    with socket.create_server(("", 0)) as other:
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        says = mistake(f"--coordinator {address} --num_processes 2 --process_id 0 --run_dir x")
+    assert re.match(r"coordinator: process 0 cannot have port \d+: Address already in use; give another one", says)
 
 
 @pytest.mark.parametrize(
