@@ -1,5 +1,6 @@
 """How every command line begins and ends."""
 
+import importlib.metadata
 import os
 import subprocess
 import sys
@@ -90,7 +91,11 @@ entry(main, searches=len(sys.argv) > 1)
 """
 
 
-@pytest.mark.parametrize(("words", "kernels"), [((), "0\n"), (("searches",), "1\n")])
+# XLA has other limits in jaxlib 0.12: there a loop as small as this is one kernel anyway.
+IS_ONE_ANYWAY = tuple(map(int, importlib.metadata.version("jaxlib").split(".")[:2])) >= (0, 12)
+
+
+@pytest.mark.parametrize(("words", "kernels"), [((), f"{IS_ONE_ANYWAY:d}\n"), (("searches",), "1\n")])
 def test_the_loops_of_a_command_line_that_searches_are_one_kernel(words, kernels):
     plain = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"} | {"JAX_PLATFORMS": "cpu"}
     command = [sys.executable, "-c", LOOP, *words]
