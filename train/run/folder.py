@@ -6,6 +6,7 @@ A folder that holds a policy alone is read likewise, and found by name where it 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import os
 import pathlib
 from collections.abc import Collection
@@ -31,7 +32,7 @@ from jaxvrp.policies.folder import (
 from jaxvrp.policies.networks import NETWORKS
 from train.algorithms import ALGORITHMS, make_train
 from train.learning.learner import Learner
-from train.run.checkpoint import Checkpoints
+from train.run.checkpoint import CONTENTS, Checkpoints
 from train.run.resume import RecordedRun, changes_of, check_same
 from train.settings.command_line import Known, build_config, check_names
 from train.settings.config_file import flat
@@ -72,6 +73,23 @@ def read_run(folder: pathlib.Path, *, trust: bool = False, named: Collection[Any
         return RecordedRun(build_config(config_class, values)[0], algorithm, changes_of(changes, values))
     except (UserError, ValueError) as error:
         raise UserError(f"{path}: {error}") from None
+
+
+def policy_checksum(run: str | os.PathLike) -> str:
+    """SHA-256 of what names the arrays of a policy, or of the latest checkpoint of a run, with their checksums.
+
+    Another policy has another, and so has a run that went on. No array is read.
+
+    Raises:
+        UserError: no run there, or none with a complete checkpoint.
+    """
+    folder = find_run(run)
+    read_values(folder, ALGORITHMS)  # refuses what is no run
+    names = folder / CARD
+    if not names.is_file():
+        saved = Checkpoints(folder / CHECKPOINTS, read_only=True)
+        names = saved.folder / str(saved.find("latest")) / CONTENTS
+    return hashlib.sha256(names.read_bytes()).hexdigest()
 
 
 @dataclasses.dataclass(frozen=True)

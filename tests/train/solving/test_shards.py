@@ -15,9 +15,11 @@ import pytest
 import jaxvrp
 from jaxvrp.envs.darp import generate_dataset, save
 from jaxvrp.io.command_line import INTERRUPTED, UserError, run_command
-from jaxvrp.policies.folder import CONFIG, SHIPPED, read_card, write_policy
+from jaxvrp.io.whole_files import write_json
+from jaxvrp.policies.folder import CARD, CONFIG, SHIPPED
 from train import solve
-from train.run.folder import RunFolder
+from train.run.checkpoint import CONTENTS, Contents
+from train.run.folder import CHECKPOINTS, policy_checksum
 from train.solving import methods, shards, solution
 
 ROOT = pathlib.Path(shards.__file__).parents[2]
@@ -127,16 +129,36 @@ def test_ctrl_c_ends_all_of_it_and_keeps_what_is_done(days, method, monkeypatch,
 
 def test_a_policy_of_the_same_name_that_was_trained_further_solves_again(days, monkeypatch):
     policy = shutil.copytree(SHIPPED / "darp", days.parent / "policy")
-    solved, once = [], shards.solved
-    monkeypatch.setattr(shards, "solved", lambda problem, **options: solved.append(problem) or once(problem, **options))
+    opened, solved, open_problem, solve_it = [], [], shards.open_problem, shards.solved
+
+    def open_first(*words, **options):  # it takes as long as all else
+        opened.extend([] if opened else [open_problem(*words, **options)])
+        return opened[0]
+
+    monkeypatch.setattr(shards, "open_problem", open_first)
+    monkeypatch.setattr(shards, "solved", lambda *words, **options: solved.append(words) or solve_it(*words, **options))
     words = [str(days / "day0.npz*"), "--out", str(days.parent / "plans"), "--run", str(policy)]
-    for counts in (1, 1, 2):
-        if counts == 2:
-            later = jax.tree.map(lambda leaf: leaf + 1, RunFolder(policy).load("latest").params)
-            card = dataclasses.asdict(read_card(policy))
-            write_policy(policy, later, policy / CONFIG, **{name: card[name] for name in card if name != "checksums"})
+    for trained_further, count in ((False, 1), (False, 1), (True, 2)):
+        if trained_further:
+            card = json.loads((policy / CARD).read_text())
+            write_json(policy / CARD, card | {"training": card["training"] | {"update": 10**6}})
         solve.main([*words, "--method", "nearest neighbour"])
-        assert len(solved) == counts
+        assert len(solved) == count
+
+
+def test_the_checksum_of_a_run_is_that_of_its_latest_checkpoint(tmp_path):
+    with pytest.raises(UserError, match="no run folder"):
+        policy_checksum(tmp_path)
+    shutil.copy(SHIPPED / "darp" / CONFIG, tmp_path)
+    with pytest.raises(UserError, match="no complete checkpoint"):
+        policy_checksum(tmp_path)
+    found = []
+    for update in (20, 40):
+        (tmp_path / CHECKPOINTS / str(update)).mkdir(parents=True)
+        contents = Contents(None, {}, {}, {"arrays": str(update)})
+        write_json(tmp_path / CHECKPOINTS / str(update) / CONTENTS, dataclasses.asdict(contents))
+        found += [policy_checksum(tmp_path), policy_checksum(tmp_path)]
+    assert found[0] == found[1] != found[2] == found[3]
 
 
 def test_a_broken_file_is_named_and_all_others_are_solved(days):
