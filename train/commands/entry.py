@@ -22,7 +22,7 @@ OPTIONS = "--xla_backend_extra_options="
 MANY_OUTPUTS = "xla_cpu_use_multi_output_fusion=true"
 """On a CPU, arrays that are made of the same numbers are made by one kernel."""
 
-HAS_MANY_OUTPUTS = (0, 12)
+MANY_OUTPUTS_SINCE = (0, 12)
 """The release of jaxlib that it was measured with; 0.10 aborts at programs of `pcb`."""
 
 WHOLE_LOOPS = "xla_cpu_small_while_loop_byte_threshold=4194304"
@@ -46,7 +46,7 @@ def prefer_options(searches: bool, jaxlib: str) -> None:
     `jaxlib` is its release.
     """
     flags = os.environ.get("XLA_FLAGS", "")
-    has_many_outputs = tuple(map(int, jaxlib.split(".")[:2])) >= HAS_MANY_OUTPUTS
+    has_many_outputs = tuple(map(int, jaxlib.split(".")[:2])) >= MANY_OUTPUTS_SINCE
     if OPTIONS not in flags and (searches or has_many_outputs):
         os.environ["XLA_FLAGS"] = f"{flags} {OPTIONS}{WHOLE_LOOPS if searches else MANY_OUTPUTS}".strip()
 

@@ -6,7 +6,6 @@ A folder that holds a policy alone is read likewise, and found by name where it 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import os
 import pathlib
 from collections.abc import Collection
@@ -75,21 +74,20 @@ def read_run(folder: pathlib.Path, *, trust: bool = False, named: Collection[Any
         raise UserError(f"{path}: {error}") from None
 
 
-def policy_checksum(run: str | os.PathLike) -> str:
-    """SHA-256 of what names the arrays of a policy, or of the latest checkpoint of a run, with their checksums.
+def contents_file(run: str | os.PathLike) -> pathlib.Path:
+    """The file that has the checksums of the arrays of a policy, or of the latest checkpoint of a run.
 
-    Another policy has another, and so has a run that went on. No array is read.
+    Another policy has another content there, and so has a run that went on.
 
     Raises:
         UserError: no run there, or none with a complete checkpoint.
     """
     folder = find_run(run)
     read_values(folder, ALGORITHMS)  # refuses what is no run
-    names = folder / CARD
-    if not names.is_file():
-        saved = Checkpoints(folder / CHECKPOINTS, read_only=True)
-        names = saved.folder / str(saved.find("latest")) / CONTENTS
-    return hashlib.sha256(names.read_bytes()).hexdigest()
+    if (folder / CARD).is_file():
+        return folder / CARD
+    saved = Checkpoints(folder / CHECKPOINTS, read_only=True)
+    return saved.folder / str(saved.find("latest")) / CONTENTS
 
 
 @dataclasses.dataclass(frozen=True)

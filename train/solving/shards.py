@@ -24,7 +24,7 @@ from jaxvrp.io.limits import LARGEST_WHOLE
 from jaxvrp.io.messages import printable, shown
 from jaxvrp.io.whole_files import write_csv, write_json
 from train.commands.instance_file import assumed_words, show_warnings
-from train.run.folder import policy_checksum
+from train.run.folder import contents_file
 from train.run.progress import Bar
 from train.solving.case_file import read_case
 from train.solving.problem import Problem, chosen, open_problem, problem_in, read_problems, stack_of
@@ -221,7 +221,7 @@ def _settings(args: argparse.Namespace) -> dict[str, Any]:
     if args.fleet:
         settings["fleet"] = _fleet_checksum(pathlib.Path(args.fleet))
     if args.run:
-        settings["policy"] = policy_checksum(args.run)
+        settings["policy"] = checksum(contents_file(args.run))
     return settings | {f"env.{name}": value for name, value in args.given.items()}
 
 

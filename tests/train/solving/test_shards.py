@@ -19,7 +19,7 @@ from jaxvrp.io.whole_files import write_json
 from jaxvrp.policies.folder import CARD, CONFIG, SHIPPED
 from train import solve
 from train.run.checkpoint import CONTENTS, Contents
-from train.run.folder import CHECKPOINTS, policy_checksum
+from train.run.folder import CHECKPOINTS, contents_file
 from train.solving import methods, shards, solution
 
 ROOT = pathlib.Path(shards.__file__).parents[2]
@@ -146,18 +146,18 @@ def test_a_policy_of_the_same_name_that_was_trained_further_solves_again(days, m
         assert len(solved) == count
 
 
-def test_the_checksum_of_a_run_is_that_of_its_latest_checkpoint(tmp_path):
+def test_what_is_compared_of_a_run_is_its_latest_checkpoint(tmp_path):
     with pytest.raises(UserError, match="no run folder"):
-        policy_checksum(tmp_path)
+        contents_file(tmp_path)
     shutil.copy(SHIPPED / "darp" / CONFIG, tmp_path)
     with pytest.raises(UserError, match="no complete checkpoint"):
-        policy_checksum(tmp_path)
+        contents_file(tmp_path)
     found = []
     for update in (20, 40):
         (tmp_path / CHECKPOINTS / str(update)).mkdir(parents=True)
         contents = Contents(None, {}, {}, {"arrays": str(update)})
         write_json(tmp_path / CHECKPOINTS / str(update) / CONTENTS, dataclasses.asdict(contents))
-        found += [policy_checksum(tmp_path), policy_checksum(tmp_path)]
+        found += [shards.checksum(contents_file(tmp_path)), shards.checksum(contents_file(tmp_path))]
     assert found[0] == found[1] != found[2] == found[3]
 
 
