@@ -37,17 +37,18 @@ CONFIG_CLASSES = {name: algorithm.config_class for name, algorithm in ALGORITHMS
 KINDS = {Discrete: "discrete", Box: "continuous"}
 
 
-def make_train(config: RunConfig, made: Environment | None = None) -> Any:
+def make_train(config: RunConfig, made: Environment | None = None, *, check: bool = True) -> Any:
     """The learner (`train.learning.learner.Learner`) of a configuration, with its environments and its devices.
 
-    `made` is the environment of `config.env`, if it has been made already.
+    `made` is the environment of `config.env`, if it has been made already; `check` is whether to trace it, for what is
+    wrong in it.
 
     Raises:
         ValueError: a value is out of range, or contradicts another value; the message names it.
         TypeError: a value has the wrong type.
     """
     config = fields.validate(config, "key")
-    env, evaluation_env = environments(config, made)
+    env, evaluation_env = environments(config, made, check=check)
     mesh = make_mesh(config.num_devices)
     _check_devices(config, env, mesh)
     for name in ("eval_interval", "save_interval"):

@@ -104,10 +104,10 @@ def programs_once():
     learners, programs = {}, {}
 
     def remembered(make):
-        def make_once(config, made=None):
+        def make_once(config, made=None, **how):
             name = (make, repr(config))
             if name not in learners:
-                learners[name] = make(config, made)
+                learners[name] = make(config, made, **how)
             return learners[name]
 
         return make_once

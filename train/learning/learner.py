@@ -42,6 +42,9 @@ class Learner(Protocol):
     def actor_params(self, state: Any) -> Any:
         """The part of a state that acts."""
 
+    def init_actors(self, key: jax.Array) -> Any:
+        """Fresh parameters of the actors, of one seed, from a typed key; no episode begins."""
+
     def actor(self, params: Any, *, deterministic: bool, temperature: float = 1.0) -> Actor:
         """A player with these parameters (of one seed); samples are of logits divided by `temperature`."""
 

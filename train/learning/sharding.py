@@ -11,7 +11,7 @@ import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 from jax.sharding import AxisType, Mesh
@@ -91,6 +91,13 @@ def device_key(key: jax.Array) -> jax.Array:
     return jax.random.fold_in(key, jax.lax.axis_index(DATA))
 
 
+class Programs(NamedTuple):
+    """The two programs of a learner, jitted; see `train.learning.learner.Learner`."""
+
+    init: Callable[[jax.Array], Any]
+    train_chunk: Callable[[Any], tuple[Any, Any]]
+
+
 def compiled(
     init: Callable[[jax.Array], Any],
     chunk: Callable[[Any, Any], tuple[Any, Any]],
@@ -99,7 +106,7 @@ def compiled(
     mesh: Mesh,
     numbers: Mapping[str, Any],
     num_seeds: int,
-) -> tuple[Callable[[jax.Array], Any], Callable[[Any], tuple[Any, Any]]]:
+) -> Programs:
     """The two programs of a learner, jitted, from what one device does for one seed.
 
     `init` goes from one typed key to a fresh state; `chunk` from `numbers` (`RunConfig.numbers`) and a state, which is
@@ -108,7 +115,7 @@ def compiled(
     """
     init, chunk = shard(init, mesh, P(), specs), shard(chunk, mesh, (P(), specs), (specs, P()))
     if num_seeds == 1:
-        return jax.jit(init), functools.partial(jax.jit(chunk, donate_argnums=1), numbers)
+        return Programs(jax.jit(init), functools.partial(jax.jit(chunk, donate_argnums=1), numbers))
 
     # Not `vmap`: batched QR factorisations, of the orthogonal initialisation, can deadlock on a CPU with two cores.
     @jax.jit
@@ -116,4 +123,4 @@ def compiled(
         return jax.lax.map(init, jax.random.split(key, num_seeds))
 
     chunks = jax.jit(jax.vmap(chunk, in_axes=(None, 0)), donate_argnums=1)
-    return init_all, functools.partial(chunks, numbers)
+    return Programs(init_all, functools.partial(chunks, numbers))

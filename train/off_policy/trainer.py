@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +20,7 @@ from jax.sharding import PartitionSpec as P
 
 from jaxvrp import Environment, VecEnv
 from train.learning.learner import Insight
-from train.learning.sharding import DATA, compiled, device_key, vec_specs
+from train.learning.sharding import DATA, Programs, compiled, device_key, vec_specs
 from train.off_policy.collect import Collector, Method, TurnActor, box_of, sizes
 from train.off_policy.config import OffPolicyConfig
 from train.off_policy.q_learning import Metrics, RoleState
@@ -72,17 +73,34 @@ class Trainer:
             unrecorded_steps=math.ceil(config.target_exploration_steps / config.num_envs),
             random_steps=math.ceil(config.random_steps / config.num_envs),
         )
+
+    @functools.cached_property
+    def _programs(self) -> Programs:
+        """Made when they are asked for: to trace the beginning of an episode takes a second, and players do without."""
         vec = jax.eval_shape(self.collector.vec_env.reset, jax.eval_shape(lambda: jax.random.key(0)))[0]
         whole: Any = P()
         split: Any = P(DATA)
         specs = TrainState(whole, split, vec_specs(vec), whole, whole)
-        self.init, self.train_chunk = compiled(
-            self._init, self._train_chunk, specs, mesh=mesh, numbers=config.numbers, num_seeds=config.num_seeds
-        )
+        numbers, num_seeds = self.config.numbers, self.config.num_seeds
+        return compiled(self._init, self._train_chunk, specs, mesh=self.mesh, numbers=numbers, num_seeds=num_seeds)
+
+    @property
+    def init(self) -> Callable[[jax.Array], TrainState]:
+        """The jitted program of `Learner.init`."""
+        return self._programs.init
+
+    @property
+    def train_chunk(self) -> Callable[[TrainState], tuple[TrainState, dict[str, jax.Array]]]:
+        """The jitted program of `Learner.train_chunk`."""
+        return self._programs.train_chunk
 
     def actor_params(self, state: TrainState) -> Any:
         """Parameters of the actors, by role."""
         return {role: role_state.params["actor"] for role, role_state in state.learned.items()}
+
+    def init_actors(self, key: jax.Array) -> Any:
+        """As `actor_params` of a fresh state of one seed."""
+        return {role: role_state.params["actor"] for role, role_state in self._init_learned(key).items()}
 
     def actor(self, params: Any, *, deterministic: bool, temperature: float = 1.0) -> TurnActor:
         """The actors as a player of the environment of evaluation."""
@@ -120,16 +138,19 @@ class Trainer:
 
     def _init(self, key: jax.Array) -> TrainState:
         key, learn_key, env_key = jax.random.split(key, 3)
-        keys = jax.random.split(learn_key, len(self.methods))
         vec_env, capacity = self.collector.vec_env, self.config.buffer_size // self.config.num_envs
         widths = {name: Decisions.width(*sizes(role)) for name, role in self.env.roles.items()}
         return TrainState(
-            learned={role: method.init(k) for (role, method), k in zip(self.methods.items(), keys, strict=True)},
+            learned=self._init_learned(learn_key),
             replay={role: ReplayBuffer.create(vec_env.num_envs, capacity, width) for role, width in widths.items()},
             vec=vec_env.reset(device_key(env_key))[0],
             key=key,
             update=jnp.zeros((), jnp.int32),
         )
+
+    def _init_learned(self, key: jax.Array) -> dict[str, RoleState]:
+        keys = jax.random.split(key, len(self.methods))
+        return {role: method.init(k) for (role, method), k in zip(self.methods.items(), keys, strict=True)}
 
     def _train_chunk(self, numbers: dict[str, Any], state: TrainState) -> tuple[TrainState, Metrics]:
         learner = copy.copy(self)

@@ -32,6 +32,7 @@ from jaxvrp.policies.networks import NETWORKS
 from train.algorithms import ALGORITHMS, make_train
 from train.learning.learner import Learner
 from train.run.checkpoint import CONTENTS, Checkpoints
+from train.run.evaluator import first_seed
 from train.run.resume import RecordedRun, changes_of, check_same
 from train.settings.command_line import Known, build_config, check_names
 from train.settings.config_file import flat
@@ -105,6 +106,10 @@ def same_shapes(a: Any, b: Any) -> bool:
     return jax.tree.map(jnp.shape, a) == jax.tree.map(jnp.shape, b)
 
 
+def _actor_shapes(learner: Learner) -> Any:
+    return jax.eval_shape(learner.init_actors, jax.random.key(0))
+
+
 class RunFolder:
     """A run on disk, to be played on one device, with some parameters of its environment changed if wanted.
 
@@ -133,8 +138,9 @@ class RunFolder:
         self.recorded = read_run(self.folder, trust=trust, named=[*named, *changes.values()])
         config = dataclasses.replace(self.recorded.config, **self.recorded.config.reading)
         try:
-            self.writer = self.player = make_train(config)
-            if changes or config.randomize:
+            differs = bool(changes or config.randomize)
+            self.writer = self.player = make_train(config, check=not differs)
+            if differs:
                 parameters = changed_parameters(self.writer.env, config.env, changes)
                 evaluation = evaluation_parameters(self.writer.env, config.eval_env)
                 evaluation |= {name: changes[name] for name in evaluation if name in changes}
@@ -156,8 +162,7 @@ class RunFolder:
             params, update = self._read_policy(checkpoint)
         else:
             params, critic, update = self._read_checkpoint(checkpoint)
-        state = jax.eval_shape(self.player.init, jax.random.key(0))
-        if not same_shapes(params, self.player.actor_params(state)):
+        if not same_shapes(first_seed(self.player, params), _actor_shapes(self.player)):
             network = getattr(self.player.config, "network", None)
             kind = f"({network}) " if network else ""
             any_size = " or ".join(name for name, entry in NETWORKS.items() if entry.reads_entities)
@@ -167,15 +172,16 @@ class RunFolder:
                 f"what changes these{other}"
             )
         # A critic that values each agent of a team is tied to their number, even where actors are not.
-        wanted = self.player.critic_params(state)
-        return Trained(self.player, params, update, critic if same_shapes(critic, wanted) else None)
+        if critic is not None:
+            wanted = self.player.critic_params(jax.eval_shape(self.player.init, jax.random.key(0)))
+            critic = critic if same_shapes(critic, wanted) else None
+        return Trained(self.player, params, update, critic)
 
     def _read_policy(self, checkpoint: str) -> tuple[Any, int]:
         if checkpoint != "latest":
             raise UserError(f"{self.folder} holds a policy, and no checkpoints; leave --checkpoint {checkpoint} out")
         update = int(read_card(self.folder).training["update"])
-        like = self.writer.actor_params(jax.eval_shape(self.writer.init, jax.random.key(0)))
-        return read_policy(self.folder, like), update
+        return read_policy(self.folder, _actor_shapes(self.writer)), update
 
     def _read_checkpoint(self, checkpoint: str) -> tuple[Any, Any, int]:
         saved = Checkpoints(self.folder / CHECKPOINTS, read_only=True)

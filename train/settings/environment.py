@@ -17,8 +17,12 @@ Ranges = Mapping[str, Any]
 """As `jaxvrp.randomize` takes them."""
 
 
-def environments(config: RunConfig, made: Environment | None = None) -> tuple[Environment, Environment]:
+def environments(
+    config: RunConfig, made: Environment | None = None, *, check: bool = True
+) -> tuple[Environment, Environment]:
     """The environments of training and of evaluation; `made` is that of `config.env`, if it has been made already.
+
+    That of training is traced, to `check` its shapes.
 
     In evaluation nothing is drawn but problems, and sizes are those of `config.env`, so that figures of runs that
     randomise differently can be compared.
@@ -28,7 +32,8 @@ def environments(config: RunConfig, made: Environment | None = None) -> tuple[En
     """
     plain = _seen_as_read(config, made)
     env = randomized(plain, config.randomize, config.randomize_from, config.randomize_steps / config.num_envs)
-    check_shapes(env)
+    if check:
+        check_shapes(env)
     return env, changed_for_evaluation(plain, config.eval_env)
 
 

@@ -110,12 +110,12 @@ def _same_evaluator(env: str, num_episodes: int, seed: int, judge: evaluator.Eva
     return _EVALUATORS.setdefault((env, num_episodes, seed), judge)
 
 
-def _by_text(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _by_text(make: Callable[..., Any]) -> Callable[..., Any]:
     made: dict[str, Any] = {}
 
-    def remembered(config: Any, _: Any = None) -> Any:
+    def remembered(config: Any, _: Any = None, **how: Any) -> Any:
         if repr(config) not in made:
-            made[repr(config)] = make(config)
+            made[repr(config)] = make(config, **how)
         return made[repr(config)]
 
     return remembered

@@ -8,6 +8,7 @@ import tomllib
 
 import chex
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -19,6 +20,7 @@ from tests.toy_environments import TINY
 from train import export
 from train.algorithms import ALGORITHMS, make_train
 from train.commands import launch
+from train.on_policy.rollout import Rollout
 from train.run.checkpoint import Checkpoints
 from train.run.evaluator import Evaluator
 from train.run.folder import CHECKPOINTS, RunFolder, write_configuration
@@ -64,6 +66,18 @@ def test_a_policy_is_the_actors_of_its_run_and_nothing_else(run, exported):
     assert card.figures["players"]["policy"]["return"] == pytest.approx(float(play()["return"]), rel=1e-6)
     assert (card.about, card.training["env_steps"]) == ("a toy", 32)
     assert card.figures["command"] == "python -m train.evaluate --run small --episodes 3"
+
+
+def test_a_policy_is_read_without_beginning_an_episode(exported, monkeypatch):
+    def no_reset(*_):
+        raise AssertionError("an episode begins")
+
+    monkeypatch.setattr(Rollout, "reset", no_reset)
+    trained = RunFolder(exported).load("latest")
+    shapes = jax.tree.map(jnp.shape, trained.params)
+    assert shapes == jax.tree.map(jnp.shape, jax.eval_shape(trained.learner.init_actors, jax.random.key(0)))
+    with pytest.raises(AssertionError, match="an episode begins"):
+        _ = trained.learner.init
 
 
 @pytest.mark.slow
