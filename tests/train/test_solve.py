@@ -590,6 +590,7 @@ SAYS = {
     "solve MAP --method policy": "--method policy: there is none of that name; it needs --run",
     "solve MAP --seconds 0": "--seconds",
     "solve MAP --seed 99999999999999999999": "--seed: '99999999999999999999' is no whole number from 0",
+    "solve MAP --run darp": r"^\S+\.json is neither \.txt",
     "solve MAP --run vrpd_tw --env darp": "--env: a run brings its own environment",
     "solve MAP --trust": "--trust is of --run; leave it out",
     "solve MAP --out plan.txt": r"--out plan\.txt: the name must end in one of: \.json, \.csv, \.html",
