@@ -46,8 +46,8 @@ class Output(io.TextIOWrapper):
 def protect() -> None:
     """Put an `Output` in the place of standard output and error, as Python made them; closed ones go nowhere.
 
-    In the place of `sys.__stdout__` and `sys.__stderr__`, too: libraries put these back, and an `Output` that nobody holds
-    any longer closes the file below both.
+    In the place of `sys.__stdout__` and `sys.__stderr__`, too: libraries put these back, and an `Output` that nobody
+    holds any longer closes the file below both.
     """
     for number in range(3):
         try:
