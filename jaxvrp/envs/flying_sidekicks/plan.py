@@ -78,8 +78,8 @@ class SidekickProblems(Problems[Instance]):
         """
         folder = Path(path).parent
         if Path(path).name != LOCATIONS:
-            theirs = f"{LOCATIONS} (Murray & Raj)"
-            return read_problems(path, FORMATS, lambda instance: instance.exists.shape[:-1], elsewhere=[theirs])
+            published = f"{LOCATIONS} (Murray & Raj)"
+            return read_problems(path, FORMATS, lambda instance: instance.exists.shape[:-1], elsewhere=[published])
         needed = (folder / ROADS, *(folder.parent / name for name in VEHICLES))
         if missing := [str(file) for file in needed if not file.exists()]:
             raise DamagedFileError(f"{path} needs {', '.join(missing)}; give a file of a whole set")
