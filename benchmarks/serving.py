@@ -21,7 +21,7 @@ import sys
 import threading
 import time
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -111,13 +111,13 @@ def service(player: str) -> Iterator[str]:
             process.kill()
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     """The command line."""
     parser = Parser("benchmarks.serving", "How soon the service answers so many clients.")
     parser.add_argument("--player", default="dispatch_same_day", help="a policy or a rule (default: dispatch_same_day)")
     parser.add_argument("--clients", type=positive, nargs="+", default=[1, 16, 64])
     parser.add_argument("--seconds", type=above_zero, default=10.0, help="for each number of clients (default: 10)")
-    args: argparse.Namespace = parser.parse_args()
+    args: argparse.Namespace = parser.parse_args(argv)
     head = ["clients", "answers a second", "median [ms]", "99th percentile [ms]"]
     with service(args.player) as address:
         rows = [measured(address, clients, args.seconds) for clients in args.clients]

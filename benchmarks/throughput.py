@@ -331,7 +331,7 @@ def _arguments(argv: Sequence[str]) -> tuple[argparse.Namespace, dict[str, Any]]
     parser.add_argument("--steps", type=positive, default=128, help="scanned steps of one call (default: 128)")
     parser.add_argument("--out", type=measure.result_file, help="JSON file for machine, protocol and all figures")
     parser.add_argument("--case", help=argparse.SUPPRESS)
-    words, parameters = split_mapping(argv, "env")
+    words, parameters = split_mapping(argv, "env", has_name=True)
     return parser.parse_args(words), parameters
 
 

@@ -67,19 +67,21 @@ def checked_action(roles: dict[str, Role], action: Mapping[str, Any], batch: tup
     if not isinstance(action, Mapping) or set(action) != set(roles):
         given = sorted(map(str, action)) if isinstance(action, Mapping) else type(action).__name__
         raise ValueError(f"action must be a dict with exactly the roles {list(roles)}; got {given}")
-    return {
-        name: jnp.asarray(
-            typed_action(f"action['{name}']", role.action, action[name], (*batch, role.num_agents, *role.action.shape))
-        )
-        for name, role in roles.items()
-    }
+    typed = {}
+    for name, role in roles.items():
+        shape = (*batch, role.num_agents, *role.action.shape)
+        typed[name] = jnp.asarray(typed_action(f"action['{name}']", role.action, action[name], shape, bool(batch)))
+    return typed
 
 
-def typed_action(subject: str, space: Space, action: Any, shape: tuple[int, ...]) -> jax.Array | np.ndarray:
+def typed_action(
+    subject: str, space: Space, action: Any, shape: tuple[int, ...], is_batch: bool = False
+) -> jax.Array | np.ndarray:
     """An array of `shape` and of the dtype of `space`: a JAX array if `action` is one, else a NumPy array.
 
     An index is compared with the space before the cast. An index beyond `int32` would wrap around into a legal
-    one; it becomes -1, which is always illegal. Messages call the action `subject`.
+    one; it becomes -1, which is always illegal. Messages call the action `subject`, and say whether the first axis of
+    `shape` counts environments.
 
     Raises:
         ValueError: the wrong shape.
@@ -92,7 +94,8 @@ def typed_action(subject: str, space: Space, action: Any, shape: tuple[int, ...]
         given = f"has dtype {array.dtype}" if hasattr(action, "dtype") else f"is {shown(action)}"
         raise TypeError(f"{subject} {given}; {wanted}")
     if array.shape != shape:
-        each = ", one entry for each agent" if len(shape) > len(space.shape) else ""
+        axes = ["environment"] * is_batch + ["agent"] * (len(shape) - len(space.shape) - is_batch)
+        each = f", one entry for each {' and '.join(axes)}" if axes else ""
         raise ValueError(f"{subject} has shape {array.shape}; it needs {shape}{each}")
     if isinstance(space, Discrete) and array.dtype.itemsize > space.dtype.itemsize:
         xp: Any = jnp if isinstance(array, jax.Array) else np

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 import jax
 
+from jaxvrp import fields
 from jaxvrp.card import Card, Headline
 from jaxvrp.environment import Environment
 from jaxvrp.io.messages import nearest, shown
@@ -166,7 +167,7 @@ def _require_text(label: str, name: Any) -> None:
 
 
 def make(name: str, **parameters: Any) -> Environment:
-    """Build an environment by name or dotted path; `parameters` go to its factory.
+    """Build an environment by name or dotted path; `parameters` go to its factory, checked if that is a class.
 
     The types of its states are registered for `jax.export`, see `jaxvrp.serialization`.
 
@@ -174,7 +175,11 @@ def make(name: str, **parameters: Any) -> Environment:
         ValueError: the name or a parameter is unknown, or a value is out of range; one line that says which.
         TypeError: a value has the wrong type, or the factory returns no `Environment`.
     """
-    env = resolve(name)(**parameters)
+    factory = resolve(name)
+    if isinstance(factory, type) and issubclass(factory, Environment):
+        env: Any = fields.build(factory, parameters, f"parameter of {shown(name)}:")
+    else:
+        env = factory(**parameters)
     if not isinstance(env, Environment):
         raise TypeError(f"'{name}' returned {type(env).__name__}; a factory must return a jaxvrp.Environment")
     for package in ("jaxvrp", type(env).__module__.partition(".")[0]):

@@ -58,8 +58,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     known_players = players(env)
     actor = args.actor or (GREEDY if GREEDY in known_players else "random")
     folder = None if actor in known_players else _folder(args, known_players, changes)
-    if folder is None and (args.sampled or args.checkpoint != "latest"):
-        raise UserError(f"--sampled and --checkpoint are of a run, and '{actor}' is none; leave them out")
+    if folder is None and (args.sampled or args.trust or args.checkpoint != "latest"):
+        raise UserError(f"--sampled, --checkpoint and --trust are of a run, and '{actor}' is none; leave them out")
     name = pathlib.Path(actor).resolve().name if folder else actor
     name = re.sub(r"[^\w.-]+", "_", f"{args.env}_{name}_{args.seed}")
     path = make_folder(pathlib.Path(args.out)) / f"{name}.json"
@@ -120,7 +120,7 @@ def _arguments(argv: Sequence[str]) -> tuple[argparse.Namespace, Values]:
     parser.add_argument("--checkpoint", choices=("latest", "best"), default="latest", help="of a run: which")
     parser.add_argument("--trust", action="store_true", help=LAUNCH["trust"].sentence)
     parser.add_argument("--env.KEY", metavar="VALUE", help="another value of a parameter of the environment")
-    words, env = split_mapping(argv, "env")
+    words, env = split_mapping(argv, "env", has_name=True)
     return parser.parse_args(words), env
 
 

@@ -247,7 +247,8 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
 def _check_options(args: argparse.Namespace, argv: Sequence[str]) -> None:
     """Refuse options that do not go together."""
     if args.collect:
-        if extra := [word for word in argv if word.startswith("--") and not word.startswith("--collect")]:
+        options = [word for word in argv if word.startswith("--") and not word.startswith("--collect")]
+        if extra := options or [args.instance] * (args.instance is not None):
             raise UserError(f"--collect takes a folder alone; leave out {extra[0]}")
         return
     if shards.means_many(args.instance):

@@ -249,7 +249,7 @@ def tables(args: argparse.Namespace, parameters: dict[str, Any]) -> Iterator[Sta
 
 def main(argv: Sequence[str]) -> None:
     """The command line."""
-    words, parameters = split_mapping(argv, "env")
+    words, parameters = split_mapping(argv, "env", has_name=True)
     args = _arguments(words)
     files = map(find, args.instances.split(",")) if args.instances else ()
     measure.check_result_file(args.out, [args.run, *files])

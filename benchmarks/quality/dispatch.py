@@ -375,7 +375,7 @@ def _futures(text: str) -> tuple[int, int]:
 
 def main(argv: Sequence[str]) -> None:
     """The command line."""
-    words, parameters = split_mapping(argv, "env")
+    words, parameters = split_mapping(argv, "env", has_name=True)
     parser = contest.parser("dispatch", "Requests that arrive: rules, hindsight and a policy, side by side.")
     parser.add_argument("--env.KEY", metavar="VALUE", help="another value of one of its parameters")
     parser.add_argument("--run", help="run folder of train.mappo on dispatch, or a shipped policy")

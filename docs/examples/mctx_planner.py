@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import argparse
 import functools
+import sys
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -20,7 +22,10 @@ import yaml
 import jaxvrp
 from jaxvrp.actor import Actor
 from jaxvrp.episodes import play_episodes
+from jaxvrp.io.command_line import UserError, positive
 from jaxvrp.registry import players_of
+from jaxvrp.spaces import Discrete
+from train import entry
 
 LOGIT = 2.0
 """Of what the baseline would do; that of all other actions that are allowed is 0."""
@@ -95,15 +100,31 @@ class MctxPlanner:
         return jax.lax.while_loop(lambda loop: ~loop[1].done.all(), play, start)[2]
 
 
+def made(name: str, parameters: Sequence[str]) -> jaxvrp.Environment:
+    """The environment with such parameters, each `KEY=VALUE`.
+
+    Raises:
+        UserError: there is none, or it has continuous actions or no baseline; one line.
+    """
+    pairs = [text.partition("=") for text in parameters]
+    try:
+        env = jaxvrp.make(name, **{key: yaml.safe_load(value) for key, _, value in pairs})
+    except (ValueError, TypeError, yaml.YAMLError) as error:
+        raise UserError(str(error)) from None
+    if not all(isinstance(role.action, Discrete) for role in env.roles.values()) or not players_of(env).baselines:
+        raise UserError(f"{name} has continuous actions, or no baseline to begin with; take another")
+    return env
+
+
 def main() -> None:
     """Play the same instances by the baseline and by the search."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("env")
     parser.add_argument("parameters", nargs="*", metavar="KEY=VALUE")
-    parser.add_argument("--simulations", type=int, default=128)
-    parser.add_argument("--episodes", type=int, default=32)
+    parser.add_argument("--simulations", type=positive, default=128)
+    parser.add_argument("--episodes", type=positive, default=32)
     args = parser.parse_args()
-    env = jaxvrp.make(args.env, **{k: yaml.safe_load(v) for k, v in (text.split("=") for text in args.parameters)})
+    env = made(args.env, args.parameters)
     instances = jax.vmap(env.generate)(jax.random.split(jax.random.key(0), args.episodes))
     search = MctxPlanner(env, args.simulations)
     for name, actor in {"greedy": search.baseline, "mctx": search}.items():
@@ -112,4 +133,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(entry(main))

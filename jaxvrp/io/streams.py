@@ -8,6 +8,7 @@ import io
 import os
 import sys
 from collections.abc import Iterator
+from typing import TextIO
 
 READER_GONE = 141
 """Exit status after `| head` has read enough: 128 and the number of SIGPIPE."""
@@ -17,6 +18,8 @@ class Output(io.TextIOWrapper):
     """Text that raises nothing: what its encoding lacks is escaped; after a `failure` of the system it goes nowhere."""
 
     failure: OSError | None = None
+    below: TextIO | None = None
+    """What it has taken the place of, held since its end would close the file of both."""
 
     def write(self, text: str) -> int:
         """As of `io.TextIOWrapper`."""
@@ -41,7 +44,11 @@ class Output(io.TextIOWrapper):
 
 
 def protect() -> None:
-    """Put an `Output` in the place of standard output and error, as Python made them; closed ones go nowhere."""
+    """Put an `Output` in the place of standard output and error, as Python made them; closed ones go nowhere.
+
+    In the place of `sys.__stdout__` and `sys.__stderr__`, too: libraries put these back, and an `Output` that nobody
+    holds any longer closes the file below both.
+    """
     for number in range(3):
         try:
             os.fstat(number)
@@ -51,9 +58,12 @@ def protect() -> None:
         stream = getattr(sys, name)
         if stream is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 (as long as the process)
-        elif stream is getattr(sys, f"__{name}__"):
+        elif stream is getattr(sys, f"__{name}__") and not isinstance(stream, Output):
             same = {key: getattr(stream, key) for key in ("encoding", "line_buffering", "write_through")}
-            setattr(sys, name, Output(stream.buffer, errors="backslashreplace", **same))
+            output = Output(stream.buffer, errors="backslashreplace", **same)
+            output.below = stream
+            setattr(sys, name, output)
+            setattr(sys, f"__{name}__", output)
 
 
 def finish(status: int) -> int:

@@ -129,6 +129,21 @@ def test_what_else_a_dotted_path_leads_to_is_not_called(path, kind, remedy, user
     assert not (user_module / "called").exists()
 
 
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"fuel": "full"}, r"^fuel is 'full'; it must be a number$"),
+        ({"num_drones": 0}, r"^num_drones is 0; it must be >= 1$"),
+        ({"fuell": 1}, r"^unknown parameter of 'user_scenarios:Mine': 'fuell'; did you mean 'fuel'$"),
+    ],
+)
+def test_parameters_of_a_class_are_checked(parameters, message, user_module):
+    with pytest.raises((ValueError, TypeError), match=message):
+        make("user_scenarios:Mine", **parameters)
+    whole = make("user_scenarios:Mine", fuel=3).fuel
+    assert (type(whole), whole) == (float, 3.0)
+
+
 def test_a_scenario_may_be_named_as_an_environment(user_module):
     assert make("user_scenarios:Mine", num_drones=3).fuel == 2.0
 

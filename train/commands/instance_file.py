@@ -80,7 +80,7 @@ class InstanceFile:
         problem, parameters = _read(problems, path, row, env, given)
         if double := sorted(changes.keys() & parameters.keys()):
             raise UserError(f"--env.{double[0]}: {path} says what it is; leave one of them out")
-        _make(changed_parameters(made, keywords, {**changes, **parameters}), f"--instance {path}: ")
+        _make(changed_parameters(made, keywords, {**changes, **parameters}), f"{path}: ")
         folder = RunFolder(run, {**changes, **parameters}, trust=trust)
         of_run = {name: getattr(env, name) for name in problems.choices if name not in changes}
         assumed = assumed_words(problems, path, given, of_run)
@@ -131,7 +131,7 @@ def _reader_of(
     made = _make(keywords)
     problems = registry.problems_of(made)
     if problems is None:
-        raise UserError(f"--instance {path}: {type(made).__name__} reads no instances from files; leave it out")
+        raise UserError(f"{path}: {type(made).__name__} reads no instances from files; leave it out")
     return keywords, made, problems
 
 
@@ -202,20 +202,20 @@ def _read(
     except ValueError as error:
         raise UserError(str(error)) from None
     if POLICY not in problems.solvers(problem, [POLICY]):
-        raise UserError(f"--instance {path}: no policy can play it; leave out the run, and solve it by train.solve")
+        raise UserError(f"{path}: no policy can play it; leave out the run, and solve it by train.solve")
     try:
         return problem, problems.parameters(problem, env)
     except (ValueError, TypeError) as error:
-        raise UserError(f"--instance {path}: {error}") from None
+        raise UserError(f"{path}: {error}") from None
 
 
 def _read_all(problems: Problems[Any], path: str, given: Mapping[str, Any]) -> Sequence[Any]:
     try:
         return problems.read(path, **given)
     except OSError as error:
-        raise UserError(f"--instance {path}: {error.strerror}; give another file") from None
+        raise UserError(f"{path}: {error.strerror}; give another file") from None
     except ValueError as error:
-        raise UserError(f"--instance {other_problem(path) or error}") from None
+        raise UserError(str(other_problem(path) or error)) from None
 
 
 class Output(NamedTuple):

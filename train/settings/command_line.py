@@ -327,8 +327,11 @@ def value_of(argv: Sequence[str], name: str) -> str | None:
     return None
 
 
-def split_mapping(argv: Sequence[str], mapping: str) -> tuple[list[str], dict[str, Any]]:
-    """The words of a command line without `--MAPPING.key value` and `--MAPPING.key=value`, and these as a dict."""
+def split_mapping(argv: Sequence[str], mapping: str, *, has_name: bool = False) -> tuple[list[str], dict[str, Any]]:
+    """The words of a command line without `--MAPPING.key value` and `--MAPPING.key=value`, and these as a dict.
+
+    `has_name`: the command names the environment itself, so that `--MAPPING.name` is refused.
+    """
     words, values, rest = [], {}, iter(argv)
     for word in rest:
         key, has_value, value = word.removeprefix(f"--{mapping}.").partition("=")
@@ -338,6 +341,8 @@ def split_mapping(argv: Sequence[str], mapping: str) -> tuple[list[str], dict[st
         text = value if has_value else next(rest, None)
         if text is None:
             raise UserError(f"--{mapping}.{key} has no value; give one, for example --{mapping}.{key} 10")
+        if has_name and key == "name":
+            raise UserError(f"--{mapping}.name: the command names the environment otherwise; leave it out")
         if key in values:
             raise UserError(f"--{mapping}.{key} is given twice; leave one of them out")
         try:

@@ -113,7 +113,7 @@ class Face:
     def action(self, action: Any) -> dict[str, np.ndarray]:
         """`{role: [*batch, agents, ...]}` from an element of the action space, or a batch of them."""
         space, wanted = self.role.action, (*self.batch, *(self.action_space.shape or ()))
-        array = np.asarray(typed_action(f"action of {self._agents}", space, action, wanted))
+        array = np.asarray(typed_action(f"action of {self._agents}", space, action, wanted, bool(self.batch)))
         return {self.name: array.reshape(*self.batch, self.role.num_agents, *space.shape)}
 
     def observe(self, timestep: TimeStep) -> Any:

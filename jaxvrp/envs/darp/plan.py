@@ -77,7 +77,9 @@ class DarpProblems(Problems[Instance]):
     def read(self, path: str | os.PathLike, **given: Any) -> list[Instance]:
         """The problems of a file; errors as of `read_instances` and `instance_of_vroom`."""
         content = _content_of(path)
-        return read_instances(path) if content is None else [instance_of_vroom(content, path, **given)]
+        if content is None:
+            return read_instances(path, elsewhere=[f"{SHIPMENTS} with shipments (VROOM)"])
+        return [instance_of_vroom(content, path, **given)]
 
     def parameters(self, problem: Instance, env: Darp) -> dict[str, Any]:
         """The sizes of an environment that plays a problem, or a batch, and whether it enforces finite limits of it."""

@@ -17,7 +17,7 @@ from jaxvrp.envs.flying_sidekicks.report import DRIVE, LAUNCH, RECOVER, SERVE, T
 from jaxvrp.envs.flying_sidekicks.rules import State
 from jaxvrp.envs.truck_and_drone.plan import common_entries
 from jaxvrp.episodes import Episode, until_end
-from jaxvrp.io.problems.problem_files import DamagedFileError, FileFormat, UnknownFormatError, read_problems
+from jaxvrp.io.problems.problem_files import DamagedFileError, FileFormat, read_problems
 from jaxvrp.plausible import out_of_reach
 from jaxvrp.problems import Inspection, Problems
 
@@ -78,9 +78,8 @@ class SidekickProblems(Problems[Instance]):
         """
         folder = Path(path).parent
         if Path(path).name != LOCATIONS:
-            if Path(path).suffix.lower() == ".csv":
-                raise UnknownFormatError(f"{path} is not {LOCATIONS} of Murray & Raj")
-            return read_problems(path, FORMATS, lambda instance: instance.exists.shape[:-1])
+            published = f"{LOCATIONS} (Murray & Raj)"
+            return read_problems(path, FORMATS, lambda instance: instance.exists.shape[:-1], elsewhere=[published])
         needed = (folder / ROADS, *(folder.parent / name for name in VEHICLES))
         if missing := [str(file) for file in needed if not file.exists()]:
             raise DamagedFileError(f"{path} needs {', '.join(missing)}; give a file of a whole set")

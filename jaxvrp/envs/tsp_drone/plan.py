@@ -82,7 +82,8 @@ class TspDroneProblems(TruckAndDroneProblems[Instance]):
                 return read_one_line(path, **given)
             except ValueError as error:
                 raise DamagedFileError(str(error)) from None
-        return read_problems(path, FORMATS, lambda instance: instance.exists.shape[:-1])
+        published = f"{NODES} (Murray & Chu)"
+        return read_problems(path, FORMATS, lambda instance: instance.exists.shape[:-1], elsewhere=[published])
 
     def inspect(self, problem: Instance, env: TspDrone) -> Inspection:
         """Warnings about one problem with the numbers of its file, as if its units had been mixed."""

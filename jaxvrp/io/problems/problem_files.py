@@ -40,7 +40,11 @@ class FileFormat(NamedTuple):
 
 
 def read_problems(
-    path: str | os.PathLike, formats: Mapping[str, FileFormat], batch_of: Callable[[Any], tuple[int, ...]]
+    path: str | os.PathLike,
+    formats: Mapping[str, FileFormat],
+    batch_of: Callable[[Any], tuple[int, ...]],
+    *,
+    elsewhere: Sequence[str] = (),
 ) -> list[Any]:
     """All problems of a file.
 
@@ -48,6 +52,7 @@ def read_problems(
         path: of the file.
         formats: by ending, in small letters.
         batch_of: the leading axes of what was read; none, if it is one problem.
+        elsewhere: for messages, which other files the caller reads itself.
 
     Raises:
         ValueError: a damaged file, a `DamagedFileError` if it shows its format, or a batch with several axes; a line.
@@ -57,7 +62,7 @@ def read_problems(
     suffix = Path(path).suffix.lower()
     if suffix not in formats:
         known = [f"{ending} ({each.name})" for ending, each in formats.items()]
-        raise UnknownFormatError(f"{path} is neither {' nor '.join(known)}")
+        raise UnknownFormatError(f"{path} is neither {' nor '.join([*known, *elsewhere])}")
     found = _read(path, formats[suffix])
     batch = batch_of(found)
     if not batch:

@@ -376,7 +376,7 @@ def test_mistakes_are_one_clear_line(env, team):
             envs.reset(options={"reset_mask": mask})
     with pytest.raises(ValueError, match="AutoresetMode"):
         to_gymnasium_vector(alone, 2, autoreset_mode="Sometimes")
-    with pytest.raises(ValueError, match=r"shape \(3,\); it needs \(2,\)"):
+    with pytest.raises(ValueError, match=r"shape \(3,\); it needs \(2,\), one entry for each environment$"):
         envs.step(np.zeros(3, int))
     with pytest.raises(TypeError, match="walker"):
         envs.step(np.zeros(2))
@@ -411,6 +411,18 @@ def test_a_team_is_named_by_its_role(team):
     played.reset(seed=0)
     with pytest.raises(TypeError, match=r"^action of the 3 agents of role 'walker' is \[0, None, 1\]; it needs int32"):
         played.step([0, None, 1])
+
+
+def test_the_axes_of_a_wrong_shape_are_named(team):
+    of_one = r"it needs \(3,\), one entry for each agent$"
+    of_two = r"it needs \(2, 3\), one entry for each environment and agent$"
+    for played, needs in (
+        (to_gymnasium(team(num_agents=3)), of_one),
+        (to_gymnasium_vector(team(num_agents=3), 2), of_two),
+    ):
+        played.reset(seed=0)
+        with pytest.raises(ValueError, match=needs):
+            played.step(np.zeros(4, int))
 
 
 @pytest.mark.parametrize("index", [-1, 3, 2**32, 10**30, -(10**30)])

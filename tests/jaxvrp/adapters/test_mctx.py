@@ -3,6 +3,7 @@
 import functools
 import importlib.util
 import pathlib
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +12,7 @@ import pytest
 
 import jaxvrp
 from jaxvrp.episodes import play_episodes
+from jaxvrp.io.command_line import UserError
 
 EXAMPLE = pathlib.Path(__file__).parents[3] / "docs" / "examples" / "mctx_planner.py"
 
@@ -20,9 +22,25 @@ def planner():
     """The class of the example; imported here, as mctx is optional."""
     pytest.importorskip("mctx", reason="the extra is not installed: pip install -e '.[mctx]'")
     spec = importlib.util.spec_from_file_location("mctx_planner", EXAMPLE)
-    module = importlib.util.module_from_spec(spec)
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module.MctxPlanner
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("dapr", "unknown environment 'dapr'; did you mean 'darp'"),
+        ("darp num_nodes", "num_nodes is None; it must be a whole number"),
+        ("darp num_nodes=5", "num_nodes is 5; it must be even"),
+        ("pcb", "pcb has continuous actions, or no baseline to begin with; take another"),
+        ("flying_sidekicks", "flying_sidekicks has continuous actions, or no baseline to begin with; take another"),
+    ],
+)
+def test_a_mistake_is_one_line(planner, words, says, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["mctx_planner.py", *words.split()])
+    with pytest.raises(UserError, match=says):
+        sys.modules[planner.__module__].main()
 
 
 @pytest.mark.slow

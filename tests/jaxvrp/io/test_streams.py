@@ -69,3 +69,12 @@ def test_no_file_takes_the_place_of_a_closed_stream(closed, tmp_path):
     )
     status, _, _ = end(f"{script}; sys.exit(streams.finish(0))", closed)
     assert (status, path.read_bytes()) == (0, b"")
+
+
+def test_a_library_may_put_the_streams_of_python_back():
+    """As JaxMARL does when it is imported."""
+    back = "sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__"
+    script = f"{back}; streams.protect(); {back}; print('ü'); print(1, file=sys.stderr); sys.exit(streams.finish(0))"
+    assert end(script, PYTHONIOENCODING="ascii") == (0, b"\\xfc\n", b"1\n")
+    line = b"error: cannot write to standard output: No space left on device; send it elsewhere\n"
+    assert end(f"{back}; print(1); sys.exit(streams.finish(0))", ">/dev/full") == (2, b"", line)

@@ -147,7 +147,7 @@ def test_rules_of_the_run_that_no_file_says_are_said(tmp_path):
 
 
 MISTAKES = {
-    "--instance none.json": "--instance none.json: No such file or directory; give another file",
+    "--instance none.json": "none.json: No such file or directory; give another file",
     "--instance island.json": "island.json: customers[3].known_from: TruckDroneBasic ignores it; play vrpd_tw",
     "--instance town.json --env.num_drones 3": "--env.num_drones: town.json says what it is; leave one",
     "--instance town.json --env.num_drone 3": "'num_drone'; did you mean 'num_drones'",
@@ -183,7 +183,7 @@ def test_networks_of_one_size_and_environments_without_files_are_one_line(progra
         evaluate.main(["--run", str(flat), "--instance", str(town)])
     (tmp_path / "toy").mkdir()
     toy = written(tmp_path / "toy", env={"name": "toy_of_the_tests"}, network="mlp")
-    with pytest.raises(UserError, match=r"--instance town\.json: \w+ reads no instances from files; leave it out"):
+    with pytest.raises(UserError, match=r"^town\.json: \w+ reads no instances from files; leave it out"):
         evaluate.main(["--run", str(toy), "--instance", "town.json"])
 
 

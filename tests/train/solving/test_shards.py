@@ -206,6 +206,7 @@ MISTAKES = {
     "DAYS/day0.npz --shard 1/2": "--shard is of many files",
     "--collect nowhere": "nowhere holds no manifest",
     "--collect x --seed 1": "--collect takes a folder alone; leave out --seed",
+    "DAYS --collect x": "--collect takes a folder alone; leave out days",
 }
 
 

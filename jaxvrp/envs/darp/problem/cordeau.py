@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -98,10 +99,13 @@ def write_cordeau(path: str | os.PathLike, instance: Instance) -> None:
     write_text(path, "".join(f"{row}\n" for row in rows))
 
 
-def read_instances(path: str | os.PathLike) -> list[Instance]:
-    """The problem of a Cordeau `.txt`, or those of an `.npz` of `jaxvrp.envs.darp.save`; errors as `read_cordeau`."""
+def read_instances(path: str | os.PathLike, *, elsewhere: Sequence[str] = ()) -> list[Instance]:
+    """The problem of a Cordeau `.txt`, or those of an `.npz` of `jaxvrp.envs.darp.save`; errors as `read_cordeau`.
+
+    `elsewhere` as of `read_problems`.
+    """
     formats = {
         ".txt": FileFormat("Cordeau", read_cordeau, begins_with_header),
         ".npz": FileFormat("jaxvrp.envs.darp.save", load),
     }
-    return read_problems(path, formats, lambda instance: instance.demand.shape[:-1])
+    return read_problems(path, formats, lambda instance: instance.demand.shape[:-1], elsewhere=elsewhere)
