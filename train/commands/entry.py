@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.metadata
 import os
 import sys
 import warnings
@@ -16,39 +15,26 @@ from jaxvrp.io.messages import warn
 MOST_BYTES = 2 * 10**9
 """Of compiled programs in a user's home directory."""
 
-OPTIONS = "--xla_backend_extra_options="
-"""A flag of XLA: options of its compilers, with commas between them."""
-
-MANY_OUTPUTS = "xla_cpu_use_multi_output_fusion=true"
-"""On a CPU, arrays that are made of the same numbers are made by one kernel."""
-
-MANY_OUTPUTS_SINCE = (0, 12)
-"""The release of jaxlib that it was measured with; 0.10 aborts at programs of `pcb`."""
-
-WHOLE_LOOPS = "xla_cpu_small_while_loop_byte_threshold=4194304"
-"""On a CPU, loops that move at most 4 MB a turn are one kernel each, not a kernel for each operation."""
+WHOLE_LOOPS = "--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold=4194304"
+"""A flag of XLA: on a CPU, loops that move at most 4 MB a turn are one kernel each, not a kernel for each operation."""
 
 
 def entry(main: Callable[[], None], *, searches: bool = False) -> NoReturn:
     """Run a command line: a user's mistake is one line on stderr and exit status 2, Ctrl-C 130; programs are kept.
 
     A warning of what was read is one line, too. Loops of a command line that `searches` are compiled as `WHOLE_LOOPS`
-    says: a search changes few plans at a time, so that starting kernels takes most of its time. Others are compiled
-    with `MANY_OUTPUTS`.
+    says: a search changes few plans at a time, so that starting kernels takes most of its time.
     """
-    prefer_options(searches, importlib.metadata.version("jaxlib"))
+    if searches:
+        prefer_whole_loops()
     leave(run_command(lambda: _run(main)))
 
 
-def prefer_options(searches: bool, jaxlib: str) -> None:
-    """Ask for one of the `OPTIONS`, before JAX compiles its first program; those that a user gives stay.
-
-    `jaxlib` is its release.
-    """
+def prefer_whole_loops() -> None:
+    """Ask for `WHOLE_LOOPS`, before JAX compiles its first program; options of this kind that a user gives stay."""
     flags = os.environ.get("XLA_FLAGS", "")
-    has_many_outputs = tuple(map(int, jaxlib.split(".")[:2])) >= MANY_OUTPUTS_SINCE
-    if OPTIONS not in flags and (searches or has_many_outputs):
-        os.environ["XLA_FLAGS"] = f"{flags} {OPTIONS}{WHOLE_LOOPS if searches else MANY_OUTPUTS}".strip()
+    if WHOLE_LOOPS.partition("=")[0] not in flags:
+        os.environ["XLA_FLAGS"] = f"{flags} {WHOLE_LOOPS}".strip()
 
 
 def training(algorithm: str) -> Callable[..., None]:

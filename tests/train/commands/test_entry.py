@@ -50,29 +50,20 @@ def test_programs_are_kept_where_there_is_a_home_directory(home, named, kept, mo
     assert entry.program_cache() == kept
 
 
-WHOLE, MANY = (f"{entry.OPTIONS}{option}" for option in (entry.WHOLE_LOOPS, entry.MANY_OUTPUTS))
-
-
 @pytest.mark.parametrize(
-    ("given", "searches", "jaxlib", "flags"),
+    ("given", "flags"),
     [
-        (None, True, "0.10.2", WHOLE),
-        (None, True, "0.12.0.1", WHOLE),
-        ("--xla_dump_to=/here", True, "0.10.2", f"--xla_dump_to=/here {WHOLE}"),
-        ("--xla_backend_extra_options=xla_cpu_x", True, "0.10.2", "--xla_backend_extra_options=xla_cpu_x"),
-        (None, False, "0.10.2", None),
-        (None, False, "0.11.2", None),
-        (None, False, "0.12.0.1", MANY),
-        (None, False, "1.0.0.dev20270101", MANY),
-        ("--xla_backend_extra_options=xla_cpu_x", False, "0.12.0", "--xla_backend_extra_options=xla_cpu_x"),
+        (None, entry.WHOLE_LOOPS),
+        ("--xla_dump_to=/here", f"--xla_dump_to=/here {entry.WHOLE_LOOPS}"),
+        ("--xla_backend_extra_options=xla_cpu_x", "--xla_backend_extra_options=xla_cpu_x"),
     ],
 )
-def test_flags_that_a_user_gives_stay(given, searches, jaxlib, flags, monkeypatch):
+def test_flags_that_a_user_gives_stay(given, flags, monkeypatch):
     monkeypatch.delenv("XLA_FLAGS", raising=False)
     if given:
         monkeypatch.setenv("XLA_FLAGS", given)
-    entry.prefer_options(searches, jaxlib)
-    assert os.environ.get("XLA_FLAGS") == flags
+    entry.prefer_whole_loops()
+    assert os.environ["XLA_FLAGS"] == flags
 
 
 LOOP = """
