@@ -14,12 +14,14 @@ from __future__ import annotations
 import ast
 import inspect
 import sys
+import threading
 from typing import Any
 
 import jax.export
 from flax import struct
 
 _REGISTERED: set[str] = set()
+_ONE_AT_A_TIME = threading.Lock()
 
 
 def register_types(package: str = "jaxvrp") -> None:
@@ -28,6 +30,11 @@ def register_types(package: str = "jaxvrp") -> None:
     Static fields must be texts, numbers, truth values, None, or tuples and dictionaries of these; one of another type
     makes the serialization of a program fail, with a ValueError.
     """
+    with _ONE_AT_A_TIME:  # JAX registers no type twice, and threads may make environments at once
+        _register_types(package)
+
+
+def _register_types(package: str) -> None:
     modules = [module for name, module in list(sys.modules.items()) if name.partition(".")[0] == package]
     for found in [value for module in modules for value in list(vars(module).values()) if inspect.isclass(value)]:
         name = f"{found.__module__}.{found.__qualname__}"

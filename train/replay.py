@@ -167,7 +167,7 @@ def _arguments(argv: Sequence[str] | None) -> tuple[argparse.Namespace, dict[str
     parser.add_argument("--trust", action="store_true", help=LAUNCH["trust"].sentence)
     parser.add_argument(
         "--instance",
-        type=lambda text: index(text) if text.isdecimal() else text,
+        type=lambda text: index(text) if text.removeprefix("-").isdecimal() else text,
         default=0,
         metavar="K",
         help="which fixed instance, from 0 (default: 0), or a FILE",

@@ -1,11 +1,15 @@
 """Actors in programs that `jax.export` serializes, and that are read back."""
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import jaxvrp
+from jaxvrp import serialization
 from jaxvrp.actor import RandomActor
 from jaxvrp.serialization import _from_bytes, _to_bytes
 
@@ -29,6 +33,22 @@ def test_the_types_of_every_environment_are_registered(name):
     exported = jax.export.export(jax.jit(lambda *trees: trees))(*passed)
     again = jax.export.deserialize(exported.serialize())
     assert (again.in_tree, again.out_tree) == (exported.in_tree, exported.out_tree)
+
+
+def test_threads_that_make_environments_at_once_register_each_type_once(monkeypatch):
+    class SlowSet(set):
+        def __contains__(self, name):
+            is_there = super().__contains__(name)
+            time.sleep(1e-4)  # another thread goes on
+            return is_there
+
+    registered = []
+    monkeypatch.setattr(serialization, "_REGISTERED", SlowSet())
+    for name in ("register_pytree_node_serialization", "register_namedtuple_serialization"):
+        monkeypatch.setattr(jax.export, name, lambda found, **_: registered.append(found))
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(serialization.register_types, ["jaxvrp"] * 4))
+    assert len(registered) == len(set(registered)) > 10
 
 
 def test_an_actor_that_is_exported_by_hand_chooses_the_same():
