@@ -21,6 +21,7 @@ import jaxvrp
 import jaxvrp.show
 from jaxvrp import registry
 from jaxvrp.envs.pcb import factory as pcb
+from jaxvrp.envs.pcb import save
 from jaxvrp_command.main import GROUPS, PROGRAMS
 from jaxvrp_command.main import commands as words_of_jaxvrp
 from train.algorithms import ALGORITHMS
@@ -201,11 +202,13 @@ TRAININGS = [
 
 @pytest.mark.parametrize("words", TRAININGS, ids=" ".join)
 @pytest.mark.slow(*(line for line in map(" ".join, TRAININGS) if "truck_drone" not in line))
-def test_trainings_begin(words, monkeypatch):
+def test_trainings_begin(words, monkeypatch, tmp_path):
     def boards_of_the_reader(path):
         assert pathlib.Path(path).stem in ("mine", "one", "two")
-        return pcb._single_boards(jaxvrp.make("pcb", num_boards=2).boards)
+        save(tmp_path / "boards.npz", jaxvrp.make("pcb", num_boards=2).boards)
+        return read_boards(tmp_path / "boards.npz")
 
+    read_boards = pcb.read_boards
     monkeypatch.setattr(pcb, "read_boards", boards_of_the_reader)
     module, *arguments = words
     if "jaxmarl" in " ".join(arguments) and importlib.util.find_spec("jaxmarl") is None:

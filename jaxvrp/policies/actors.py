@@ -129,6 +129,12 @@ class Actors:
         # Not `vmap`: see `train.learning.sharding.compiled`.
         return jax.lax.map(init_network, jax.random.split(key, num_agents)) if is_separate else init_network(key)
 
+    def init_all(self, key: jax.Array) -> dict[str, Params]:
+        """Fresh parameters of every role, and of the shared encoder, by `names`."""
+        return {
+            name: self.init(k, name) for name, k in zip(self.names, jax.random.split(key, len(self.names)), strict=True)
+        }
+
     def initial_carry(self, num_envs: int) -> dict[str, Carry]:
         """Recurrent states at the beginning of an episode, `{role: [B, agents, ...]}`."""
         return {name: self.networks[name].initial_carry(num_envs, role.num_agents) for name, role in self.roles.items()}

@@ -97,5 +97,4 @@ def _load(source: str | os.PathLike, trust: bool, parameters: dict[str, Any]) ->
 
 
 def _shapes(keys: NetworkKeys, env: Environment) -> Any:
-    actors = build_actors(keys, env)
-    return jax.eval_shape(lambda key: {name: actors.init(key, name) for name in actors.names}, jax.random.key(0))
+    return jax.eval_shape(build_actors(keys, env).init_all, jax.random.key(0))

@@ -11,7 +11,7 @@ import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 from jax.sharding import AxisType, Mesh
@@ -91,13 +91,6 @@ def device_key(key: jax.Array) -> jax.Array:
     return jax.random.fold_in(key, jax.lax.axis_index(DATA))
 
 
-class Programs(NamedTuple):
-    """The two programs of a learner, jitted; see `train.learning.learner.Learner`."""
-
-    init: Callable[[jax.Array], Any]
-    train_chunk: Callable[[Any], tuple[Any, Any]]
-
-
 def compiled(
     init: Callable[[jax.Array], Any],
     chunk: Callable[[Any, Any], tuple[Any, Any]],
@@ -106,7 +99,7 @@ def compiled(
     mesh: Mesh,
     numbers: Mapping[str, Any],
     num_seeds: int,
-) -> Programs:
+) -> tuple[Callable[[jax.Array], Any], Callable[[Any], tuple[Any, Any]]]:
     """The two programs of a learner, jitted, from what one device does for one seed.
 
     `init` goes from one typed key to a fresh state; `chunk` from `numbers` (`RunConfig.numbers`) and a state, which is
@@ -115,7 +108,7 @@ def compiled(
     """
     init, chunk = shard(init, mesh, P(), specs), shard(chunk, mesh, (P(), specs), (specs, P()))
     if num_seeds == 1:
-        return Programs(jax.jit(init), functools.partial(jax.jit(chunk, donate_argnums=1), numbers))
+        return jax.jit(init), functools.partial(jax.jit(chunk, donate_argnums=1), numbers)
 
     # Not `vmap`: batched QR factorisations, of the orthogonal initialisation, can deadlock on a CPU with two cores.
     @jax.jit
@@ -123,4 +116,36 @@ def compiled(
         return jax.lax.map(init, jax.random.split(key, num_seeds))
 
     chunks = jax.jit(jax.vmap(chunk, in_axes=(None, 0)), donate_argnums=1)
-    return Programs(init_all, functools.partial(chunks, numbers))
+    return init_all, functools.partial(chunks, numbers)
+
+
+class Programs:
+    """The programs of a learner, `init` and `train_chunk` (`train.learning.learner.Learner`), as `compiled`.
+
+    They are made when they are asked for: to trace the beginning of an episode takes a second, and players do without.
+    A learner has `config` and `mesh`; `_init` and `_train_chunk` are what one device does for one seed, and `_specs`
+    how their state is split among devices.
+    """
+
+    config: Any
+    mesh: Mesh
+    _init: Callable[[jax.Array], Any]
+    _train_chunk: Callable[[Any, Any], tuple[Any, Any]]
+    _specs: Callable[[], Any]
+
+    @functools.cached_property
+    def _programs(self) -> tuple[Callable[[jax.Array], Any], Callable[[Any], tuple[Any, Any]]]:
+        numbers, num_seeds = self.config.numbers, self.config.num_seeds
+        return compiled(
+            self._init, self._train_chunk, self._specs(), mesh=self.mesh, numbers=numbers, num_seeds=num_seeds
+        )
+
+    @property
+    def init(self) -> Callable[[jax.Array], Any]:
+        """From a typed key to a fresh state."""
+        return self._programs[0]
+
+    @property
+    def train_chunk(self) -> Callable[[Any], tuple[Any, Any]]:
+        """From a state to the next, and metrics."""
+        return self._programs[1]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +19,7 @@ from jax.sharding import PartitionSpec as P
 
 from jaxvrp import Environment, VecEnv
 from train.learning.learner import Insight
-from train.learning.sharding import DATA, Programs, compiled, device_key, vec_specs
+from train.learning.sharding import DATA, Programs, device_key, vec_specs
 from train.off_policy.collect import Collector, Method, TurnActor, box_of, sizes
 from train.off_policy.config import OffPolicyConfig
 from train.off_policy.q_learning import Metrics, RoleState
@@ -45,7 +44,7 @@ class TrainState(struct.PyTreeNode):
     update: jax.Array
 
 
-class Trainer:
+class Trainer(Programs):
     """A learner, see `train.learning.learner.Learner`; `init` and `train_chunk` are jitted.
 
     With `num_seeds` above 1 every leaf of the state and of the metrics has a leading axis `[seeds]`.
@@ -74,25 +73,12 @@ class Trainer:
             random_steps=math.ceil(config.random_steps / config.num_envs),
         )
 
-    @functools.cached_property
-    def _programs(self) -> Programs:
-        """Made when they are asked for: to trace the beginning of an episode takes a second, and players do without."""
+    def _specs(self) -> TrainState:
+        """See `Programs`."""
         vec = jax.eval_shape(self.collector.vec_env.reset, jax.eval_shape(lambda: jax.random.key(0)))[0]
         whole: Any = P()
         split: Any = P(DATA)
-        specs = TrainState(whole, split, vec_specs(vec), whole, whole)
-        numbers, num_seeds = self.config.numbers, self.config.num_seeds
-        return compiled(self._init, self._train_chunk, specs, mesh=self.mesh, numbers=numbers, num_seeds=num_seeds)
-
-    @property
-    def init(self) -> Callable[[jax.Array], TrainState]:
-        """The jitted program of `Learner.init`."""
-        return self._programs.init
-
-    @property
-    def train_chunk(self) -> Callable[[TrainState], tuple[TrainState, dict[str, jax.Array]]]:
-        """The jitted program of `Learner.train_chunk`."""
-        return self._programs.train_chunk
+        return TrainState(whole, split, vec_specs(vec), whole, whole)
 
     def actor_params(self, state: TrainState) -> Any:
         """Parameters of the actors, by role."""

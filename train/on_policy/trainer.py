@@ -6,7 +6,7 @@ import copy
 import dataclasses
 import functools
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jax
@@ -23,7 +23,7 @@ from jaxvrp.policies.choice import masked_logits
 from jaxvrp.policies.networks import build_network
 from jaxvrp.policies.networks.layers import NetworkSpec
 from train.learning.learner import Insight
-from train.learning.sharding import DATA, Programs, batch_specs, compiled, device_key, vec_specs
+from train.learning.sharding import DATA, Programs, batch_specs, device_key, vec_specs
 from train.learning.vectors import Vector, apart, counts_apart, joined_like, with_counts
 from train.on_policy import ppo
 from train.on_policy.config import PPOConfig
@@ -48,7 +48,7 @@ class TrainState(struct.PyTreeNode):
     update: jax.Array
 
 
-class Trainer:
+class Trainer(Programs):
     """A learner, see `train.learning.learner.Learner`; `init` and `train_chunk` are jitted.
 
     With `num_seeds` above 1 every leaf of the state and of the metrics has a leading axis `[seeds]`.
@@ -81,24 +81,11 @@ class Trainer:
         # A CPU, where it gains nothing, rounds sums and quotients of other sizes in another way.
         self.joins = mesh.devices.flat[0].platform != "cpu"
 
-    @functools.cached_property
-    def _programs(self) -> Programs:
-        """Made when they are asked for: to trace the beginning of an episode takes a second, and players do without."""
+    def _specs(self) -> TrainState:
+        """See `Programs`."""
         players = jax.eval_shape(self.rollout.reset, jax.eval_shape(lambda: jax.random.key(0)))
         whole: Any = P()
-        specs = TrainState(whole, whole, whole, batch_specs(players).replace(vec=vec_specs(players.vec)), whole, whole)
-        numbers, num_seeds = self.config.numbers, self.config.num_seeds
-        return compiled(self._init, self._train_chunk, specs, mesh=self.mesh, numbers=numbers, num_seeds=num_seeds)
-
-    @property
-    def init(self) -> Callable[[jax.Array], TrainState]:
-        """The jitted program of `Learner.init`."""
-        return self._programs.init
-
-    @property
-    def train_chunk(self) -> Callable[[TrainState], tuple[TrainState, dict[str, jax.Array]]]:
-        """The jitted program of `Learner.train_chunk`."""
-        return self._programs.train_chunk
+        return TrainState(whole, whole, whole, batch_specs(players).replace(vec=vec_specs(players.vec)), whole, whole)
 
     def actor_params(self, state: TrainState) -> Any:
         """Parameters of the actors, by role."""
@@ -106,7 +93,7 @@ class Trainer:
 
     def init_actors(self, key: jax.Array) -> Any:
         """As `actor_params` of a fresh state of one seed."""
-        return {name: self.actors.init(k, name) for name, k in _split(key, self.actors.names).items()}
+        return self.actors.init_all(key)
 
     def with_actor(self, state: TrainState, params: Any) -> TrainState:
         """The state with other parameters of the actors."""
