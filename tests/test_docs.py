@@ -20,8 +20,10 @@ from PIL import Image
 import jaxvrp
 import jaxvrp.show
 from jaxvrp import registry
+from jaxvrp.envs.dispatch.problem import day_file
 from jaxvrp.envs.pcb import factory as pcb
 from jaxvrp.envs.pcb import save
+from jaxvrp.envs.truck_drone.problem import map_file
 from jaxvrp_command.main import GROUPS, PROGRAMS
 from jaxvrp_command.main import commands as words_of_jaxvrp
 from train.algorithms import ALGORITHMS
@@ -250,6 +252,15 @@ def test_links_lead_somewhere(page):
         there = (page.parent / path).resolve() if path else page
         assert there.exists(), f"{target}: no such file"
         assert not anchor or anchor in anchors(there), f"{target}: no such heading"
+
+
+@pytest.mark.parametrize("module", [map_file, day_file], ids=lambda module: module.FORMAT)
+def test_a_message_names_the_page_that_describes_the_file(module, tmp_path):
+    (file := tmp_path / "problem.json").write_text("{")
+    with pytest.raises(ValueError, match="write a") as refused:
+        (module.read_map if module is map_file else module.read_days)(file)
+    page = re.search(r"docs/\w+\.md", str(refused.value))[0]
+    assert f'"{module.FORMAT}"' in (ROOT / page).read_text()
 
 
 def test_every_page_can_be_reached_from_the_index():
