@@ -383,7 +383,9 @@ def test_reach_is_what_the_battery_guard_lets_a_drone_fly(envs):
 )
 def test_an_inspection_says_which_reach_is_not_the_maps(given, said, envs):
     fleet_map = parse_map(changed("reach", given))
-    (line,) = (words for words in inspect(fleet_map, fleet_map.environment(envs["vrpd_tw"])).figures if "serves" in words)
+    (line,) = (
+        words for words in inspect(fleet_map, fleet_map.environment(envs["vrpd_tw"])).figures if "serves" in words
+    )
     assert line.endswith(f"of the truck{said}")
 
 
