@@ -376,7 +376,7 @@ def test_reach_is_what_the_battery_guard_lets_a_drone_fly(envs):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({}, " (the map gives no reach.delivery and no reach.recovery)"),
+        ({}, " (the map gives no reach)"),
         ({"delivery": 40}, " (the map gives no reach.recovery)"),
         ({"delivery": 40, "recovery": 100}, ""),
     ],
