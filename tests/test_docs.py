@@ -193,6 +193,18 @@ def test_commands_exist_with_their_options(words, monkeypatch, capsys):
         assert (ROOT / name).is_file(), name
 
 
+def test_exported_runs_were_trained_as_the_page_says():
+    """With another configuration than that of the run, an export is refused."""
+    page = ROOT / "docs" / "training.md"
+    lines = [shlex.split(line) for block in blocks(page) if block.language == "bash" for line in block.text.split("\n")]
+    trained = {line[line.index("--run_dir") + 1]: line for line in lines if "--run_dir" in line}
+    exports = [line for line in lines if "train.export" in line]
+    for line in exports:
+        config = line[line.index("--config") + 1]
+        assert config in trained[line[line.index("train.export") + 1]]
+    assert exports
+
+
 TRAININGS = [
     words
     for words in OURS
