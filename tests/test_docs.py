@@ -20,8 +20,10 @@ from PIL import Image
 import jaxvrp
 import jaxvrp.show
 from jaxvrp import registry
+from jaxvrp.envs.dispatch.problem import day_file
 from jaxvrp.envs.pcb import factory as pcb
 from jaxvrp.envs.pcb import save
+from jaxvrp.envs.truck_drone.problem import map_file
 from jaxvrp_command.main import GROUPS, PROGRAMS
 from jaxvrp_command.main import commands as words_of_jaxvrp
 from train.algorithms import ALGORITHMS
@@ -191,6 +193,18 @@ def test_commands_exist_with_their_options(words, monkeypatch, capsys):
         assert (ROOT / name).is_file(), name
 
 
+def test_exported_runs_were_trained_as_the_page_says():
+    """With another configuration than that of the run, an export is refused."""
+    page = ROOT / "docs" / "training.md"
+    lines = [shlex.split(line) for block in blocks(page) if block.language == "bash" for line in block.text.split("\n")]
+    trained = {line[line.index("--run_dir") + 1]: line for line in lines if "--run_dir" in line}
+    exports = [line for line in lines if "train.export" in line]
+    for line in exports:
+        config = line[line.index("--config") + 1]
+        assert config in trained[line[line.index("train.export") + 1]]
+    assert exports
+
+
 TRAININGS = [
     words
     for words in OURS
@@ -250,6 +264,15 @@ def test_links_lead_somewhere(page):
         there = (page.parent / path).resolve() if path else page
         assert there.exists(), f"{target}: no such file"
         assert not anchor or anchor in anchors(there), f"{target}: no such heading"
+
+
+@pytest.mark.parametrize("module", [map_file, day_file], ids=lambda module: module.FORMAT)
+def test_a_message_names_the_page_that_describes_the_file(module, tmp_path):
+    (file := tmp_path / "problem.json").write_text("{")
+    with pytest.raises(ValueError, match="write a") as refused:
+        (module.read_map if module is map_file else module.read_days)(file)
+    page = re.search(r"docs/\w+\.md", str(refused.value))[0]
+    assert f'"{module.FORMAT}"' in (ROOT / page).read_text()
 
 
 def test_every_page_can_be_reached_from_the_index():

@@ -29,16 +29,16 @@ class Bar(tqdm):
 
     def __init__(self, **options: Any):
         self._is_terminal = sys.stderr.isatty()
-        self._due = time.monotonic() + LINE
+        self._due, self._line = time.monotonic() + LINE, ""
         super().__init__(**options)
 
     def display(self, msg: str | None = None, pos: int | None = None) -> None:
         """Draw it, or write the line if it is due; see `tqdm`."""
         if self._is_terminal:
             super().display(msg, pos)
-        elif time.monotonic() >= self._due:
-            self._due = time.monotonic() + LINE
-            print(str(self).strip(), file=sys.stderr)
+        elif time.monotonic() >= self._due and (line := str(self).strip()) != self._line:
+            self._due, self._line = time.monotonic() + LINE, line
+            print(line, file=sys.stderr)
 
     def clear(self, nolock: bool = False) -> None:
         """Make room for a line of others; see `tqdm`."""

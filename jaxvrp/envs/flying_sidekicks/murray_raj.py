@@ -57,6 +57,12 @@ def read_murray_raj(
     return _Set(_Places(Path(folder)), Path(vehicles)).instance(num_drones, battery=battery)
 
 
+def tables_of(folder: str | os.PathLike) -> list[Path]:
+    """The tables of vehicles of a folder, in the one above."""
+    # Of `Path(".")`, the parent is itself.
+    return [Path(os.path.abspath(folder)).parent / name for name in VEHICLES]
+
+
 def read_all(folder: str | os.PathLike) -> list[Instance]:
     """All instances of a folder: with a fixed endurance, of each table of `VEHICLES` with 1 to `MOST_DRONES` drones;
     then likewise with a battery.
@@ -65,7 +71,7 @@ def read_all(folder: str | os.PathLike) -> list[Instance]:
         ValueError, OSError: as `read_murray_raj`.
     """
     places = _Places(Path(folder))
-    sets = [_Set(places, Path(folder).parent / name) for name in VEHICLES]
+    sets = [_Set(places, vehicles) for vehicles in tables_of(folder)]
     counts = range(1, MOST_DRONES + 1)
     return [each.instance(count, battery=battery) for battery in (False, True) for each in sets for count in counts]
 

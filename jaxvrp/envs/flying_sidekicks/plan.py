@@ -12,7 +12,7 @@ import numpy as np
 from jaxvrp.envs.flying_sidekicks import rules
 from jaxvrp.envs.flying_sidekicks.env import FlyingSidekicks
 from jaxvrp.envs.flying_sidekicks.instance import Instance, load
-from jaxvrp.envs.flying_sidekicks.murray_raj import LOCATIONS, MOST_DRONES, ROADS, VEHICLES, read_all
+from jaxvrp.envs.flying_sidekicks.murray_raj import LOCATIONS, MOST_DRONES, ROADS, VEHICLES, read_all, tables_of
 from jaxvrp.envs.flying_sidekicks.report import DRIVE, LAUNCH, RECOVER, SERVE, Task, flights_report, name_of_drone
 from jaxvrp.envs.flying_sidekicks.rules import State
 from jaxvrp.envs.truck_and_drone.plan import common_entries
@@ -80,7 +80,7 @@ class SidekickProblems(Problems[Instance]):
         if Path(path).name != LOCATIONS:
             published = f"{LOCATIONS} (Murray & Raj)"
             return read_problems(path, FORMATS, lambda instance: instance.exists.shape[:-1], elsewhere=[published])
-        needed = (folder / ROADS, *(folder.parent / name for name in VEHICLES))
+        needed = (folder / ROADS, *tables_of(folder))
         if missing := [str(file) for file in needed if not file.exists()]:
             raise DamagedFileError(f"{path} needs {', '.join(missing)}; give a file of a whole set")
         try:

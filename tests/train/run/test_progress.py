@@ -122,3 +122,12 @@ def test_few_episodes_are_whole_numbers(total, shown, capsys, monkeypatch):
     with Episodes(total) as episodes:
         episodes.advance(8)
     assert shown in capsys.readouterr().err
+
+
+def test_a_log_says_nothing_twice(capsys, monkeypatch):
+    monkeypatch.setattr(progress, "LINE", 0.0)
+    with Episodes(1) as episodes:
+        episodes.begin("random")
+        episodes.advance()
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == len(set(lines)) and "1/1 episodes" in lines[-1]

@@ -42,7 +42,7 @@ FORMAT = "jaxvrp-dispatch-day-1"
 MOST_REQUESTS = 100_000
 """Of a day in a file."""
 
-REMEDY = "write a day as docs/dispatch.md describes"
+REMEDY = "write a day as docs/dispatch_days.md describes"
 
 PLACE = list_of(number_from(-LARGEST), length=2)
 NOT_NEGATIVE, POSITIVE = number_from(0), number_from(0, with_least=False)

@@ -40,7 +40,10 @@ def _run(options: argparse.Namespace) -> None:
         return
     problem = env.generate(jax.random.key(options.seed))
     write_map(options.out, map_of(env, problem, f"{options.scenario}, seed {options.seed}"))
-    print(f"wrote {options.out}; python -m train.evaluate --run {options.scenario} --instance {options.out}")
+    # A scenario of the user's own has no policy that is shipped.
+    solve, evaluate = f"solve {options.out} --env {options.scenario}", f"evaluate --run {options.scenario}"
+    command = solve if ":" in options.scenario else f"{evaluate} --instance {options.out}"
+    print(f"wrote {options.out}; python -m train.{command}")
 
 
 def summary(path: Path, env: TruckDrone) -> tuple[str, tuple[str, ...]]:

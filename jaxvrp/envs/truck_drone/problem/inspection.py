@@ -79,7 +79,9 @@ def _figures(fleet_map: FleetMap, env: TruckDrone) -> Iterator[str]:
         yield f"a drone flies {length(drone.range)} on a charge, in {time(drone.range / drone.speed)}"
     scale, given = fleet_map.whole_scale.length, fleet_map.reach
     delivery, recovery = length(env.delivery_threshold * scale), length(env.recovery_threshold * scale)
-    assumed = "" if None not in (given.delivery, given.recovery) else " (the map gives no reach)"
+    missing = [name for name, distance in vars(given).items() if distance is None]
+    absent = "reach" if len(missing) > 1 else f"reach.{''.join(missing)}"
+    assumed = f" (the map gives no {absent})" if missing else ""
     yield f"a drone serves a customer within {delivery}, and is taken in within {recovery} of the truck{assumed}"
     count = f"{reach.is_within.sum()} of {len(fleet_map.customers)} customers"
     yield f"{count} are within reach of a node, there with the package and back"

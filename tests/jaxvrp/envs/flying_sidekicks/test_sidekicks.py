@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -620,6 +621,14 @@ def test_a_place_that_is_not_on_earth_is_refused(place, says, tmp_path):
 def test_there_is_at_least_one_drone(murray_raj, count):
     with pytest.raises(ValueError, match=f"num_drones is {count}; it must be at least 1"):
         read_murray_raj(murray_raj / "20170608T121944818056", murray_raj / "tbl_vehicles_101.csv", num_drones=count)
+
+
+def test_a_published_file_is_read_from_within_its_folder(murray_raj, monkeypatch):
+    folder = murray_raj / "20170608T121944818056"
+    monkeypatch.chdir(folder)
+    chex.assert_trees_all_equal(PROBLEMS.read("tbl_locations.csv"), PROBLEMS.read(folder / "tbl_locations.csv"))
+    monkeypatch.chdir(folder.parent)
+    assert len(PROBLEMS.read(f"{folder.name}/tbl_locations.csv")) == 32
 
 
 def test_a_published_file_is_solved(murray_raj, tmp_path):

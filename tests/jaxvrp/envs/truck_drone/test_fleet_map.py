@@ -18,6 +18,7 @@ from jaxvrp.envs.truck_drone.problem.inspection import inspect, reach_of
 
 MAPS = pathlib.Path(__file__).parents[4] / "docs" / "maps"
 TOWN = json.loads((MAPS / "market_town.json").read_text())
+BASIC = "jaxvrp.envs.truck_drone:TruckDroneBasic"
 
 
 def changed(*path_and_value):
@@ -372,11 +373,30 @@ def test_reach_is_what_the_battery_guard_lets_a_drone_fly(envs):
     assert reach.needs.tolist() == pytest.approx([max(1.5 * 20 + 1.2 * 25, 1.5 * (15 + 1.2 * 20))])
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, " (the map gives no reach)"),
+        ({"delivery": 40}, " (the map gives no reach.recovery)"),
+        ({"delivery": 40, "recovery": 100}, ""),
+    ],
+)
+def test_an_inspection_says_which_reach_is_not_the_maps(given, said, envs):
+    fleet_map = parse_map(changed("reach", given))
+    (line,) = (
+        words for words in inspect(fleet_map, fleet_map.environment(envs["vrpd_tw"])).figures if "serves" in words
+    )
+    assert line.endswith(f"of the truck{said}")
+
+
 def test_the_command(tmp_path, capsys):
     path = tmp_path / "town.json"
     assert main(["--out", str(path), "--num_customers", "7", "--seed", "5"]) == 0
     written = read_map(path)
     assert (len(written.customers), len(written.drones), written.name) == (7, 2, "vrpd_tw, seed 5")
+    assert capsys.readouterr().out == f"wrote {path}; python -m train.evaluate --run vrpd_tw --instance {path}\n"
+    assert main(["--out", str(path), "--scenario", BASIC]) == 0
+    assert capsys.readouterr().out == f"wrote {path}; python -m train.solve {path} --env {BASIC}\n"
     assert main(["--check", str(MAPS / "market_town.json")]) == 0
     printed = capsys.readouterr().out
     assert "the truck crosses the map, 2970 m, in 9.9 min of 100 min\n" in printed
