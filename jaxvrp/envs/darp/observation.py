@@ -179,6 +179,8 @@ def dynamic_planes(state: State, allowed: jax.Array, *, prospects: bool) -> jax.
     return jnp.concatenate([seen, numbers[:, 1::2], numbers[:, 2::2]])
 
 
+# Jitted, so that a program that asks several times traces it once.
+@jax.jit
 def _prospects_of_nodes(state: State, allowed: jax.Array) -> jax.Array:
     """What is in prospect after each node, `f32[11, N+1]`, 0 for what `allowed`, `bool[N+1]`, forbids."""
     by_rule = jnp.minimum(prospect.excess(state, allowed), LARGEST_EXCESS)
