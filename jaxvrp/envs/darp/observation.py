@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import jax
 import jax.numpy as jnp
 
@@ -179,6 +181,8 @@ def dynamic_planes(state: State, allowed: jax.Array, *, prospects: bool) -> jax.
     return jnp.concatenate([seen, numbers[:, 1::2], numbers[:, 2::2]])
 
 
+# Jitted, so that a program that asks several times traces it once.
+@functools.partial(jax.jit, inline=True)
 def _prospects_of_nodes(state: State, allowed: jax.Array) -> jax.Array:
     """What is in prospect after each node, `f32[11, N+1]`, 0 for what `allowed`, `bool[N+1]`, forbids."""
     by_rule = jnp.minimum(prospect.excess(state, allowed), LARGEST_EXCESS)

@@ -151,6 +151,8 @@ def on_board(state: State) -> jax.Array:
     return pickup_done & ~state.visited & (jnp.arange(state.visited.shape[0]) > 0)
 
 
+# Jitted, so that a program that asks several times traces it once.
+@functools.partial(jax.jit, static_argnames="lookahead", inline=True)
 def allowed(state: State, *, lookahead: bool) -> jax.Array:
     """The mask over nodes, `bool[N+1]`; never all false. With a schedule, ride times and route duration hold too.
 
