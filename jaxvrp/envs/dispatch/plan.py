@@ -94,13 +94,13 @@ def _ways(named: NamedDay, day: DrivenDay) -> dict[str, str]:
 def _knowledge(instance: Instance, is_planned: bool) -> str:
     """What was known when the day began, and what came of the rest, in words."""
     known, later = requests_known(instance)
+    at_first = f"{known} request{'' if known == 1 else 's'} when the day begins"
+    arriving = f"{later} arrive{'s' if later == 1 else ''} later"
     if is_planned and later:
-        return f"{known} requests when the day begins, planned ahead; {later} arrive later, each answered as it arrives"
-    if is_planned:
-        return f"all {known} requests when the day begins; planned ahead"
+        return f"{at_first}, planned ahead; {arriving}, each answered as it arrives"
     if later:
-        return f"{known} requests when the day begins; {later} arrive later; each answered as it arrives"
-    return f"all {known} requests when the day begins; each answered by itself"
+        return f"{at_first}; {arriving}; each answered as it arrives"
+    return f"all {at_first}; {'planned ahead' if is_planned else 'each answered by itself'}"
 
 
 def _reasons(rejected: Sequence[str], never: Mapping[str, str]) -> list[str]:
