@@ -204,6 +204,10 @@ def test_a_problem_can_be_given(darp):
                 env.reset(options={"instance": given})
     with pytest.raises(ValueError, match=r"'instance'\] needs 2 problems"):
         batch.reset(options={"instance": instance})
+    with pytest.raises(
+        ValueError, match=r"^options\['instance'\] has a leading axis, as of many problems; give one of"
+    ):
+        played.reset(options={"instance": both})
     with pytest.raises(ValueError, match=r"'instance'\] has parts \(or None\) where drawn problems have none"):
         batch.reset(options={"instance": both.replace(earliest=None)})
 
