@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import functools
 import importlib
 import importlib.util
 import itertools
 import pathlib
 import re
+import runpy
 import shlex
+import subprocess
 import sys
 import tomllib
 import types
@@ -300,3 +304,32 @@ def test_citation():
     assert (citation["version"], citation["license"]) == (jaxvrp.__version__, "MIT")
     for reference in [citation, *citation["references"]]:
         assert reference["type"] and reference["title"] and reference["authors"]
+
+
+def test_the_example_for_ray_solves_in_the_folder_where_it_was_called(tmp_path, monkeypatch, capsys):
+    """Nodes of a cluster work in the folders in which they were started."""
+    (here := tmp_path / "here").mkdir()
+    (node := tmp_path / "node").mkdir()
+
+    def elsewhere(function, *arguments):
+        with contextlib.chdir(node):
+            function(*arguments)
+
+    ray = types.ModuleType("ray")
+    ray.init, ray.get = list, list
+    ray.remote = lambda **_: lambda task: types.SimpleNamespace(remote=functools.partial(elsewhere, task))
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    solved = []
+
+    def run(command, check, cwd=None):
+        solved.append((pathlib.Path(cwd or "").absolute(), command[-1]))
+
+    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.chdir(here)
+    monkeypatch.setattr(sys, "argv", ["solve_ray.py", "days", "plans"])
+    runpy.run_path(str(ROOT / "docs" / "examples" / "solve_ray.py"))
+    assert solved == [*((here, f"{shard}/16") for shard in range(1, 17)), (here, "plans")]
+    monkeypatch.setattr(sys, "argv", ["solve_ray.py", "days"])
+    with pytest.raises(SystemExit):
+        runpy.run_path(str(ROOT / "docs" / "examples" / "solve_ray.py"))
+    assert "required: out" in capsys.readouterr().err

@@ -9,8 +9,10 @@ Scripts: iql_rnn, vdn_rnn, qmix_rnn, ippo_rnn_smax, mappo_rnn_smax, which ask fo
 
 from __future__ import annotations
 
+import argparse
 import importlib
-import sys
+import pathlib
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -21,15 +23,20 @@ from jaxmarl.wrappers.baselines import LogEnvState, LogWrapper, SMAXLogEnvState
 
 import jaxvrp
 from jaxvrp.adapters.jaxmarl import JaxMarlEnv, to_jaxmarl
+from jaxvrp.io.command_line import UserError
+from train import entry
+
+Q_LEARNING = ["QLearning/config/config.yaml", "QLearning/config/alg/ql_rnn_smax.yaml"]
 
 CONFIGS = {
+    "iql_rnn": Q_LEARNING,
+    "vdn_rnn": Q_LEARNING,
+    "qmix_rnn": Q_LEARNING,
     "ippo_ff_mpe": ["IPPO/config/ippo_ff_mpe.yaml"],
     "ippo_rnn_smax": ["IPPO/config/ippo_rnn_smax.yaml"],
     "mappo_rnn_smax": ["MAPPO/config/mappo_homogenous_rnn_smax.yaml"],
 }
-"""What they are configured by; the three of Q-learning by the two files below."""
-
-Q_LEARNING = ["QLearning/config/config.yaml", "QLearning/config/alg/ql_rnn_smax.yaml"]
+"""What they are configured by."""
 
 
 def make_train(script: str, config: dict[str, Any], env: JaxMarlEnv) -> Any:
@@ -51,7 +58,7 @@ def summary(script: str, env: JaxMarlEnv, trained: Any) -> str:
 
     Scripts of Q-learning test the greedy policy; the others keep the states of the episodes that are under way.
     """
-    if script not in CONFIGS:
+    if CONFIGS[script] is Q_LEARNING:
         tested = {name: figures.mean() for name, figures in trained["runner_state"][2].items()}
         return f"return {tested['returned_episode_returns']:.2f}, forbidden actions {tested['invalid_actions']:g}"
     kinds = (LogEnvState, SMAXLogEnvState)
@@ -70,15 +77,35 @@ def number(value: Any) -> Any:
         return value
 
 
+def configured(script: str, changes: Sequence[str]) -> dict[str, Any]:
+    """The configuration of the script, but for the changes, each `KEY=VALUE`.
+
+    Raises:
+        UserError: there is no such file here, or no such key in it; one line.
+    """
+    config: dict[str, Any] = {}
+    for path in CONFIGS[script]:
+        try:
+            config |= yaml.safe_load(pathlib.Path("baselines", path).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise UserError(
+                f"there is no baselines/{path} here; run this in the folder of a clone of JaxMARL"
+            ) from None
+    for change in changes:
+        key, _, value = change.partition("=")
+        if key not in config or not value:
+            raise UserError(f"{change}: it must be KEY=VALUE, with a key of baselines/{CONFIGS[script][-1]}")
+        config[key] = yaml.safe_load(value)
+    return {key: number(value) for key, value in config.items()} | {"ENV_KWARGS": {}, "WANDB_MODE": "disabled"}
+
+
 def main() -> None:
     """Train with the configuration of the script, but for the KEY=VALUE that were given."""
-    script, *changes = sys.argv[1:]
-    config: dict[str, Any] = {}
-    for path in CONFIGS.get(script, Q_LEARNING):
-        with open(f"baselines/{path}", encoding="utf-8") as file:
-            config |= yaml.safe_load(file)
-    config |= {key: yaml.safe_load(value) for key, value in (change.split("=") for change in changes)}
-    config = {key: number(value) for key, value in config.items()} | {"ENV_KWARGS": {}, "WANDB_MODE": "disabled"}
+    parser = argparse.ArgumentParser(description="train by a script of JaxMARL on an environment of jaxvrp")
+    parser.add_argument("script", choices=CONFIGS)
+    parser.add_argument("changes", nargs="*", metavar="KEY=VALUE", help="in place of what its configuration says")
+    args = parser.parse_args()
+    script, config = args.script, configured(args.script, args.changes)
     # Spaces that are the same for all, and a name for which JaxMARL asks for masks.
     env = to_jaxmarl(jaxvrp.make("truck_drone", num_drones=2, max_steps=40), pad=True, name="smax_truck_drone")
     # They log to it in any case.
@@ -90,4 +117,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    entry(main)

@@ -63,19 +63,26 @@ def given_instance(
             f"options['{INSTANCE}'] is {shown(instance)}; it needs a problem as `generate` of "
             f"{type(env).__name__} makes it{each}"
         )
+    structure: Any = jax.tree.structure(wanted)
     if batch is None:
+        is_alike = jax.tree.structure(instance) == structure
+        if is_alike and any(map(_has_more_axes, jax.tree.leaves(instance), jax.tree.leaves(wanted))):
+            raise ValueError(f"options['{INSTANCE}'] has a leading axis, as of many problems; give one of them")
         return instance
     if any(leaf.shape[:1] != (batch,) for leaf in jax.tree.leaves(instance)):
         raise ValueError(
             f"options['{INSTANCE}'] needs {batch} problems, one for each environment, along a leading axis"
         )
-    structure: Any = jax.tree.structure(wanted)
     if jax.tree.structure(instance) != structure:
         raise ValueError(
             f"options['{INSTANCE}'] has parts (or None) where drawn problems have none (or some); episodes that follow "
             "draw theirs: give the same parts as `generate`, or play it in a single environment"
         )
     return instance
+
+
+def _has_more_axes(leaf: Any, wanted: jax.ShapeDtypeStruct) -> bool:
+    return np.ndim(leaf) > len(wanted.shape)
 
 
 def check_render_mode(env: Environment, mode: str | None) -> None:

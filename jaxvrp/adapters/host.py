@@ -14,6 +14,7 @@ from jaxvrp.actions import typed_action
 from jaxvrp.adapters.common import check_begun, check_render_mode, draw_frame
 from jaxvrp.entities import seen_as
 from jaxvrp.environment import Environment, Instance, State, TimeStep
+from jaxvrp.io.messages import shown
 from jaxvrp.spaces import agent_names
 
 
@@ -103,6 +104,18 @@ class Host:
 def members(env: Environment) -> list[Member]:
     """The agents in order: role by role."""
     return [Member(name, role, row) for role, names in agent_names(env.roles).items() for row, name in enumerate(names)]
+
+
+def random_of(seed: Any) -> np.random.Generator:
+    """The generator of a seed, as NumPy understands it; None draws one.
+
+    Raises:
+        ValueError, TypeError: it is no seed; one line.
+    """
+    try:
+        return np.random.default_rng(seed)
+    except (ValueError, TypeError) as error:
+        raise type(error)(f"seed is {shown(seed)}; it must be a whole number, not below 0, or None") from None
 
 
 def draw_seed(random: np.random.Generator) -> np.uint32:

@@ -19,7 +19,7 @@ except ModuleNotFoundError as error:
 from gymnasium import spaces
 
 from jaxvrp.adapters.gym_spaces import to_gym, with_mask
-from jaxvrp.adapters.host import Host
+from jaxvrp.adapters.host import Host, random_of
 
 Results = tuple[dict[str, Any], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]
 """Observations, rewards, terminations, truncations, infos, each by agent."""
@@ -46,7 +46,8 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
         state_space: of `state()`.
 
     Raises:
-        ValueError: nothing draws the environment.
+        ValueError: nothing draws the environment, or the seed is negative.
+        TypeError: the seed is no whole number.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
         self.render_mode = render_mode
         self._keep_void_agents = keep_void_agents
         self._members = {member.name: member for member in self._host.members}
-        self._random = np.random.default_rng(seed)
+        self._random = random_of(seed)
         self._mask_in_observation = mask_in_observation
         self.possible_agents: list[str] = list(self._members)
         self.agents: list[str] = []
@@ -104,7 +105,7 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
         # PettingZoo's own tests pass options that no environment knows.
         instance = given_instance(self._host.env, options, further=None)
         if seed is not None:
-            self._random = np.random.default_rng(seed)
+            self._random = random_of(seed)
         self._last = last = self._host.reset(self._random, instance)
         keep = self._keep_void_agents
         self.agents = [name for name in self.possible_agents if keep or self._is_valid(last, name)]

@@ -48,7 +48,14 @@ def register_ids() -> tuple[str, ...]:
 def make_env(
     environment: str, *, mask_in_observation: bool = False, render_mode: str | None = None, **parameters: Any
 ) -> GymnasiumEnv:
-    """`to_gymnasium(jaxvrp.make(environment, **parameters), ...)`, for `gymnasium.make`."""
+    """`to_gymnasium(jaxvrp.make(environment, **parameters), ...)`, for `gymnasium.make`.
+
+    Raises:
+        ValueError, TypeError: as those two.
+        TypeError: `frameskip`, with which TorchRL's `GymEnv` tries every id; at these words it leaves it out.
+    """
+    if "frameskip" in parameters:
+        raise TypeError("make_env() got an unexpected keyword argument 'frameskip'; wrap the environment to skip steps")
     env = registry.make(environment, **parameters)
     return to_gymnasium(env, mask_in_observation=mask_in_observation, render_mode=render_mode)
 

@@ -16,6 +16,7 @@ from jaxvrp.adapters.gymnasium.env import Face
 from jaxvrp.adapters.host import draw_seed
 from jaxvrp.entities import seen_as
 from jaxvrp.environment import Environment, Instance
+from jaxvrp.io.messages import shown
 from jaxvrp.vectorize import VecEnv, VecState, VecTimeStep
 
 RESET_MASK = "reset_mask"
@@ -60,7 +61,7 @@ class GymnasiumVectorEnv(VectorEnv):
     ):
         env = seen_as(env, "flat")
         check_render_mode(env, render_mode)
-        self.autoreset_mode = AutoresetMode(autoreset_mode)
+        self.autoreset_mode = _mode(autoreset_mode)
         self.metadata = {**render_metadata(env), "autoreset_mode": self.autoreset_mode}
         self.render_mode = render_mode
         self._vec = VecEnv(jax.device_put(env), num_envs, auto_reset=False)
@@ -217,6 +218,14 @@ class GymnasiumVectorEnv(VectorEnv):
 
 
 to_gymnasium_vector = GymnasiumVectorEnv
+
+
+def _mode(given: Any) -> AutoresetMode:
+    try:
+        return AutoresetMode(given)
+    except ValueError:
+        modes = ", ".join(mode.value for mode in AutoresetMode)
+        raise ValueError(f"autoreset_mode is {shown(given)}; it must be one of: {modes}") from None
 
 
 def _marked(values: dict[str, Any], present: np.ndarray) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from jaxvrp.actions import are_integers, as_array
 from jaxvrp.adapters.gym_spaces import longest, pad, spaces, to_gym
-from jaxvrp.adapters.host import Host
+from jaxvrp.adapters.host import Host, random_of
 from jaxvrp.environment import Environment, TimeStep
 from jaxvrp.io.messages import shown
 from jaxvrp.registry import make
@@ -55,7 +55,7 @@ class VRPEnv:
         infos: as `info_n` of the last step; those of the beginning after a reset.
 
     Raises:
-        ValueError, TypeError: as `jaxvrp.make`.
+        ValueError, TypeError: as `jaxvrp.make`; `args` is neither, or gives a parameter by both of its names.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class VRPEnv:
         pad_actions: bool = False,
         concatenate_share_obs: bool = False,
     ):
-        args = {} if args is None else args
+        args = _options(args)
         self._host = Host(_make(args) if env is None else env)
         members, roles = self._host.members, self._host.roles
         self.agents, self.n = [member.name for member in members], len(members)
@@ -90,7 +90,7 @@ class VRPEnv:
 
     def seed(self, seed: int | None = None) -> None:
         """Of the problems from the next reset on; None draws one."""
-        self._random = np.random.default_rng(seed)
+        self._random = random_of(seed)
 
     def reset(self) -> list[np.ndarray]:
         """A fresh problem: the observations."""
@@ -143,6 +143,19 @@ class VRPEnv:
 def _read(args: Any, name: str) -> Any:
     """An entry or attribute, None if there is none."""
     return args.get(name) if isinstance(args, Mapping) else getattr(args, name, None)
+
+
+def _options(args: Any) -> Any:
+    """`args` as a namespace or mapping; refuses what would be read as an empty one."""
+    if isinstance(args, Environment | str | int | float | list):
+        raise TypeError(
+            f"args is {shown(args)}; it must be a namespace or a mapping, such as {{'scenario': 'truck_drone_basic'}}, "
+            "and an environment is given as env=..."
+        )
+    for old, new in CLASSICAL_NAMES.items():
+        if isinstance(args, Mapping) and old in args and new in args:
+            raise ValueError(f"{old} and {new} are names of the same parameter; leave one of them out")
+    return {} if args is None else args
 
 
 def _make(args: Any) -> Environment:

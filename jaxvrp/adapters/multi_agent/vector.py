@@ -11,7 +11,7 @@ import multiprocessing
 import pickle
 import signal
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -50,6 +50,7 @@ class VRPVecEnv(abc.ABC):
 
     Raises:
         ValueError: there is no environment, or they differ in their spaces.
+        TypeError: there are no functions in a list, or they return no environments of the list API.
     """
 
     infos: Infos
@@ -103,7 +104,7 @@ class VRPDummyVecEnv(VRPVecEnv):
     """All in this process, one after the other."""
 
     def __init__(self, env_fns: Sequence[Callable[[], VRPEnv]]):
-        self._stages = [_Stage(make) for make in env_fns]
+        self._stages = [_Stage(make) for make in _functions(env_fns)]
         super().__init__([stage.spaces() for stage in self._stages])
 
     def close(self) -> None:
@@ -126,7 +127,7 @@ class VRPSubprocVecEnv(VRPVecEnv):
 
     def __init__(self, env_fns: Sequence[Callable[[], VRPEnv]]):
         context = multiprocessing.get_context("spawn")
-        pickled = [cloudpickle.dumps(make) for make in env_fns]
+        pickled = [cloudpickle.dumps(make) for make in _functions(env_fns)]
         self._workers = [_Worker(f"worker {rank}", context, make) for rank, make in enumerate(pickled)]
         try:
             super().__init__(self._call("spaces", [()] * len(pickled)) if pickled else [])
@@ -156,11 +157,25 @@ class VRPSubprocVecEnv(VRPVecEnv):
             raise
 
 
+def _functions(env_fns: Any) -> list[Callable[[], VRPEnv]]:
+    found: list[Any] = [*env_fns] if isinstance(env_fns, Iterable) else [None]
+    if not all(map(callable, found)):
+        raise TypeError(
+            f"env_fns is {shown(env_fns)}; it must be a list of functions, each of which makes an environment"
+        )
+    return found
+
+
 class _Stage:
     """One environment: padded, and begun again when its episode ends."""
 
     def __init__(self, make: Callable[[], VRPEnv]):
         self.env = make()
+        if not isinstance(getattr(self.env, "observation_space", None), list):
+            raise TypeError(
+                f"a function of env_fns returned {shown(self.env)}; it must return an environment of the list API, "
+                "such as VRPEnv(env=...)"
+            )
         self.size = longest(self.env.observation_space)
 
     def spaces(self) -> Spaces:

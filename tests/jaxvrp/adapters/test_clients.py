@@ -31,6 +31,14 @@ def test_maskable_ppo_plays_no_forbidden_action(vectorized):
     assert max(forbidden) == 0
 
 
+def test_torchrl_makes_an_environment_by_its_id():
+    pytest.importorskip("torchrl", reason="not installed: pip install -e '.[clients]'")
+    from torchrl.envs import GymEnv, check_env_specs
+
+    check_env_specs(env := GymEnv("jaxvrp.adapters.gymnasium:jaxvrp/darp-v0", frame_skip=2, **DARP))
+    assert 1 <= len(env.rollout(20)) <= 20
+
+
 @pytest.mark.parametrize("mask_in_observation", [True, False])
 def test_the_wrapper_of_torchrl_reads_the_masks(env, mask_in_observation):
     pytest.importorskip("torchrl", reason="not installed: pip install -e '.[clients]'")

@@ -204,6 +204,10 @@ def test_a_problem_can_be_given(darp):
                 env.reset(options={"instance": given})
     with pytest.raises(ValueError, match=r"'instance'\] needs 2 problems"):
         batch.reset(options={"instance": instance})
+    with pytest.raises(
+        ValueError, match=r"^options\['instance'\] has a leading axis, as of many problems; give one of"
+    ):
+        played.reset(options={"instance": both})
     with pytest.raises(ValueError, match=r"'instance'\] has parts \(or None\) where drawn problems have none"):
         batch.reset(options={"instance": both.replace(earliest=None)})
 
@@ -278,6 +282,8 @@ def test_an_id_makes_the_environment_and_the_batch(darp):
         gymnasium.make("jaxvrp/darp-v0", num_node=4)
     with pytest.raises(gymnasium.error.NameNotFound, match="truck_drone"):
         gymnasium.make("jaxvrp/truck_drone-v0")
+    with pytest.raises(TypeError, match="unexpected keyword argument 'frameskip'"):  # GymEnv of TorchRL tries it
+        gymnasium.make("jaxvrp/darp-v0", **sizes, frameskip=1)
 
 
 @unbounded
@@ -374,7 +380,9 @@ def test_mistakes_are_one_clear_line(env, team):
     for mask in (some.astype(int), ~(some | True), some[:1], [True, False]):
         with pytest.raises(ValueError, match=r"'reset_mask'\] needs to be an array of bool of shape \(2,\), True at"):
             envs.reset(options={"reset_mask": mask})
-    with pytest.raises(ValueError, match="AutoresetMode"):
+    with pytest.raises(
+        ValueError, match=r"^autoreset_mode is 'Sometimes'; it must be one of: NextStep, SameStep, Disabled$"
+    ):
         to_gymnasium_vector(alone, 2, autoreset_mode="Sometimes")
     with pytest.raises(ValueError, match=r"shape \(3,\); it needs \(2,\), one entry for each environment$"):
         envs.step(np.zeros(3, int))

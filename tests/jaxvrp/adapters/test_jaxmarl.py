@@ -2,11 +2,14 @@
 
 import importlib.util
 import pathlib
+import sys
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+
+from jaxvrp.io.command_line import UserError
 
 AGENTS = {"truck_0": ("truck", 0), "drone_0": ("drone", 0), "drone_1": ("drone", 1)}
 NUM_ACTIONS = {"truck_0": 8, "drone_0": 4, "drone_1": 4}
@@ -210,14 +213,50 @@ def test_actions_that_are_missing_are_named(face, actions):
         face.step(jax.random.key(1), state, actions)
 
 
-def test_the_example_for_its_baselines_tells_return_and_forbidden_actions(face):
+@pytest.fixture(scope="module")
+def example(to_jaxmarl):
+    """The example for its baselines; it imports wandb, which is optional."""
     pytest.importorskip("wandb", reason="the extra is not installed: pip install -e '.[wandb]'")
-    from jaxmarl.wrappers.baselines import LogEnvState
-
     path = pathlib.Path(__file__).parents[3] / "docs" / "examples" / "jaxmarl_baselines.py"
     spec = importlib.util.spec_from_file_location("jaxmarl_baselines", path)
-    example = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(example)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (
+            "vdn_rnn SEED=1",
+            "there is no baselines/QLearning/config/config.yaml here; run this in the folder of a clone",
+        ),
+        ("ippo_ff_mpe SEEDS=1", "SEEDS=1: it must be KEY=VALUE, with a key of baselines/IPPO/config/ippo_ff_mpe.yaml"),
+        ("ippo_ff_mpe SEED", "SEED: it must be KEY=VALUE"),
+        ("ippo_ff_mpe SEED=", "SEED=: it must be KEY=VALUE"),
+    ],
+)
+def test_a_mistake_in_the_example_for_its_baselines_is_one_line(example, words, says, tmp_path, monkeypatch):
+    config = tmp_path / "baselines" / "IPPO" / "config" / "ippo_ff_mpe.yaml"
+    config.parent.mkdir(parents=True)
+    config.write_text("SEED: 30\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["jaxmarl_baselines.py", *words.split()])
+    with pytest.raises(UserError, match=says):
+        example.main()
+
+
+def test_the_example_for_its_baselines_knows_its_scripts(example, monkeypatch, capsys):
+    for words in ([], ["vdn"]):
+        monkeypatch.setattr(sys, "argv", ["jaxmarl_baselines.py", *words])
+        with pytest.raises(SystemExit):
+            example.main()
+        assert "script" in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_the_example_for_its_baselines_tells_return_and_forbidden_actions(face, example):
+    from jaxmarl.wrappers.baselines import LogEnvState
+
     keys = jax.random.split(jax.random.key(0), (1, 2))
     _, begun = jax.vmap(jax.vmap(face.reset))(keys)
     forbidden = begun.replace(totals=begun.totals.replace(invalid_actions=jnp.array([[3, 0]], jnp.int32)))

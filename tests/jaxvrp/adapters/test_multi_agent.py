@@ -112,6 +112,27 @@ def test_a_mapping_is_checked():
         VRPEnv(argparse.Namespace(num_drones=0))
 
 
+@pytest.mark.parametrize("args", ["truck_drone_scarce", 3, ["num_drones", 2]])
+def test_what_is_neither_a_namespace_nor_a_mapping_is_refused(args, env):
+    for given in (args, env):
+        with pytest.raises(
+            TypeError, match=r"^args is .*; it must be a namespace or a mapping.* is given as env=\.\.\.$"
+        ):
+            VRPEnv(given)
+
+
+def test_a_parameter_has_one_name():
+    with pytest.raises(ValueError, match=r"^episode_length and max_steps are names of the same parameter; leave one"):
+        VRPEnv({"max_steps": 5, "episode_length": 7})
+
+
+def test_what_is_no_seed_is_refused_by_name(vrp):
+    with pytest.raises(ValueError, match=r"^seed is -1; it must be a whole number, not below 0, or None$"):
+        vrp.seed(-1)
+    with pytest.raises(TypeError, match=r"^seed is 1.5; it must be a whole number"):
+        vrp.seed(1.5)
+
+
 def test_padding_appends_zeros(vrp):
     padded = VRPEnv({**SIZES, "pad_observations": True})
     size = max(space.shape[0] for space in vrp.observation_space)

@@ -220,6 +220,10 @@ def test_mistakes_are_one_clear_line(env):
     played.reset()
     with pytest.raises(ValueError, match=r"one action for each of \['truck_0', 'drone_0', 'drone_1'\]"):
         played.step({"truck_0": 0, "drone_0": 0})
+    with pytest.raises(ValueError, match=r"^seed is -1; it must be a whole number, not below 0, or None$"):
+        played.reset(seed=-1)
+    with pytest.raises(TypeError, match=r"^seed is 'a'; it must be a whole number"):
+        to_pettingzoo(env, seed="a")
     with pytest.raises(TypeError, match=r"^step got None; it needs a dict with one action for each of \['truck_0', "):
         played.step(None)
 

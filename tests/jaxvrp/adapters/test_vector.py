@@ -193,6 +193,18 @@ def test_environments_of_different_sizes_are_a_mistake():
         VRPDummyVecEnv([*makers(1), lambda: VRPEnv({**SIZES, "num_drones": 1})])
 
 
+@pytest.mark.parametrize("kind", [VRPDummyVecEnv, VRPSubprocVecEnv])
+def test_environments_in_the_place_of_functions_are_a_mistake(kind):
+    for given in (None, makers(1)[0], [None], [VRPEnv(SIZES)]):
+        with pytest.raises(TypeError, match=r"^env_fns is .*; it must be a list of functions, each of which makes an"):
+            kind(given)
+
+
+def test_functions_of_other_environments_are_a_mistake(env):
+    with pytest.raises(TypeError, match=r"returned TruckDroneBasic.*; it must return an environment of the list API"):
+        VRPDummyVecEnv([lambda: env])
+
+
 class Fragile:
     """An environment of the list API that breaks on command."""
 
