@@ -32,10 +32,10 @@ def played(env, instance, actions):
     return jax.lax.scan(lambda state, action: (env.step(state, action)[0], None), state, actions)[0]
 
 
-def searched(instance, seconds=0.05, num_nodes=None, **rules):
-    """The report about the best plan, which was also played."""
+def searched(instance, stop=0.05, num_nodes=None, **rules):
+    """The report about the best plan, which was also played; `stop` as of `search_episode`."""
     env = make(num_nodes=num_nodes or instance.num_nodes, **rules)
-    *_, best = search_episode(env, pad(instance, env.num_nodes), jax.random.key(0), seconds)
+    *_, best = search_episode(env, pad(instance, env.num_nodes), jax.random.key(0), stop)
     report = solution_report(instance, actions_to_operations(best.actions), strict=True, **rules)
     assert report.cost == pytest.approx(best.cost, rel=1e-5)
     assert len(best.actions["drone"]) <= env.max_episode_steps
@@ -91,6 +91,13 @@ def test_hardly_any_customers(count):
     assert searched(drawn(9, count)).cost == pytest.approx(
         np.linalg.norm(drawn(9, count).locs[-1] - drawn(9, count).locs[0])
     )
+
+
+def test_the_search_for_a_further_problem_compiles_nothing(caplog):
+    searched(drawn(0))
+    with jax.log_compiles():
+        searched(drawn(1))
+    assert not [each.message for each in caplog.records if each.message.startswith("Compiling")]
 
 
 def annealed(instance, calls=16):

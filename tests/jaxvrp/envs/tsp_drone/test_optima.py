@@ -20,6 +20,7 @@ from jaxvrp.envs.tsp_drone import (
     stack,
 )
 from jaxvrp.envs.tsp_drone.problem.murray_chu import COUNTS, ENDURANCES
+from jaxvrp.search.stop import Rounds
 from tests.jaxvrp.envs.tsp_drone.test_annealing import searched
 
 
@@ -128,7 +129,7 @@ def test_the_search_finds_the_optimum_of_every_file_of_ten_customers(sidekicks, 
     problems = list(itertools.product(sidekicks, ENDURANCES))
     for folder, endurance in problems[:: len(problems) // share(len(problems))]:
         instance = read_murray_chu(folder, endurance=endurance, endurance_counts=counts)
-        found = searched(instance, 1.0, allow_revisits=False).cost
+        found = searched(instance, Rounds(4_000), allow_revisits=False).cost
         assert found == pytest.approx(exact_makespan(instance, allow_revisits=False), rel=1e-5), (folder, endurance)
 
 
