@@ -1,7 +1,4 @@
-"""Rows of a table by indices that are known at run time, in the form that suits the device.
-
-Functions are traced once for each shape, and inlined: programs are those that they would be without `jit`.
-"""
+"""Rows of a table by indices that are known at run time, in the form that suits the device."""
 
 from __future__ import annotations
 
@@ -20,8 +17,11 @@ READ = 512
 LONG = 1024
 """Numbers of a row that a GPU writes by itself."""
 
+traced_once = functools.partial(jax.jit, inline=True)
+"""Lookups, asked for many times in a program, are traced once for each shape; the program is the same without this."""
 
-@functools.partial(jax.jit, inline=True)
+
+@traced_once
 def rows_at(table: jax.Array, index: jax.Array) -> jax.Array:
     """`table[index]`, `[*I, ...]` of a small table `[N, ...]`, for indices `i32[*I]` within it.
 
@@ -55,7 +55,7 @@ def entry_at(table: jax.Array, *index: jax.Array) -> jax.Array:
     return rows_at(table.ravel(), flat)
 
 
-@functools.partial(jax.jit, inline=True)
+@traced_once
 def entries_at(values: jax.Array, index: jax.Array) -> jax.Array:
     """`[*I, K]`, of each row of `values` (`[*I, N]`) the entries at `i32[*I, K]` within it, as `rows_at`.
 
@@ -65,13 +65,13 @@ def entries_at(values: jax.Array, index: jax.Array) -> jax.Array:
     return jax.lax.platform_dependent(values, index, cpu=_gathered_entries, default=_selected_entries)
 
 
-@functools.partial(jax.jit, inline=True)
+@traced_once
 def entries_within(values: jax.Array, index: jax.Array) -> jax.Array:
     """The same for any indices from 0 on: 0 beyond the end of a row."""
     return jax.lax.platform_dependent(values, index, cpu=_gathered_within, default=_selected_entries)
 
 
-@functools.partial(jax.jit, inline=True)
+@traced_once
 def columns_at(values: jax.Array, index: jax.Array) -> jax.Array:
     """`values[..., index]`, `[*R, *I]` from `[*R, N]` and indices `i32[*I]` within it, as `entries_at`."""
     return jax.lax.platform_dependent(values, index, cpu=_gathered_columns, default=_selected_columns)
@@ -109,7 +109,7 @@ def _sum_of(values: jax.Array, is_chosen: jax.Array, axis: int) -> jax.Array:
     return kept.any(axis=axis) if values.dtype == bool else kept.sum(axis=axis, dtype=values.dtype)
 
 
-@functools.partial(jax.jit, inline=True)
+@traced_once
 def count_until(ascending: jax.Array, bound: jax.Array) -> jax.Array:
     """`i32[]`, how many of `ascending` (`f32[N]`) are no greater than `bound` (`f32[]`).
 

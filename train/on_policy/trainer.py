@@ -6,7 +6,7 @@ import copy
 import dataclasses
 import functools
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -204,10 +204,10 @@ class Trainer(Programs):
         players = self.rollout.reset(device_key(env_key))
         static = Statics(self.rollout.static_table(players.vec))
         inputs = self.critics.inputs(self.rollout.seen(players, static))
-        critic_keys = _split(critic_key, inputs)
+        critic_keys = zip(inputs, jax.random.split(critic_key, len(inputs)), strict=True)
         params = {
             "actor": self.init_actors(actor_key),
-            "critic": {critic: self.critics.init(k, critic, inputs[critic]) for critic, k in critic_keys.items()},
+            "critic": {critic: self.critics.init(k, critic, inputs[critic]) for critic, k in critic_keys},
         }
         return TrainState(
             params=params,
@@ -346,8 +346,3 @@ def _optimizer(config: PPOConfig, actors: Actors, critics: Critics) -> optax.Gra
         separate = name in actors.separate
         transforms[label] = optax.GradientTransformation(jax.vmap(tx.init), jax.vmap(tx.update)) if separate else tx
     return optax.partition(transforms, labels)
-
-
-def _split(key: jax.Array, names: Iterable[str]) -> dict[str, jax.Array]:
-    names = list(names)
-    return dict(zip(names, jax.random.split(key, len(names)), strict=True))

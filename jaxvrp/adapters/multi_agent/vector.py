@@ -158,8 +158,8 @@ class VRPSubprocVecEnv(VRPVecEnv):
 
 
 def _functions(env_fns: Any) -> list[Callable[[], VRPEnv]]:
-    found: list[Any] = [*env_fns] if isinstance(env_fns, Iterable) else [None]
-    if not all(map(callable, found)):
+    found = list(env_fns) if isinstance(env_fns, Iterable) else None
+    if found is None or not all(map(callable, found)):
         raise TypeError(
             f"env_fns is {shown(env_fns)}; it must be a list of functions, each of which makes an environment"
         )

@@ -110,7 +110,7 @@ def method_of(revisits: int, window: int, tries: int = TRIES) -> Method:
 
 
 # Jitted, so that the search for a further problem compiles nothing.
-@functools.partial(jax.jit, static_argnames=("chains", "revisits"))
+@functools.partial(jax.jit, static_argnames=("chains", "revisits"), inline=True)
 def first_tours(times: Times, key: jax.Array, *, chains: int, revisits: int) -> jax.Array:
     """Tours of the nearest neighbour, after noise, `i32[P, chains]`; `times` is of one instance."""
     repeated = jax.tree.map(lambda leaf: jnp.repeat(leaf, chains, axis=0), times)
